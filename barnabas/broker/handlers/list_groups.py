@@ -30,7 +30,7 @@ def _serve(services: Services, request: ListGroupsRequest, context: RequestConte
     if services.groups.loading:
         context.respond(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
-    states = frozenset(state.lower() for state in request.states_filter)
+    states = frozenset(state.strip().lower() for state in request.states_filter)
     types = frozenset(kind.lower() for kind in request.types_filter)
     sees_all = services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER)
     told = []

@@ -5,14 +5,14 @@
 - A commit that is refused as a whole says so in every partition: who may commit stands in `group/offsets.py`.
 - v2 to v4 may say how long the offsets are to be kept. v5: `offsets.retention.minutes` alone. v7: static members.
 
-A topic named twice is told once, with all that was named under it; as often as named where topics have ids (v10 on). A
-partition named twice is told twice. All of it as in Kafka.
+What is not there is told first, what is named twice as in Kafka (`refused_first`).
 So many partitions as one slice has are written as one batch, as in Kafka; more than that a slice at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
@@ -21,6 +21,7 @@ from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import Commit, Committer
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
+from barnabas.broker.handlers.refused_first import RefusedFirst
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all
 from barnabas.broker.handlers.steps import Slice, slices
 from barnabas.broker.jobs import Job
@@ -113,36 +114,37 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     by = _committer(request, context)
-    response = OffsetCommitResponse(topics=[])
-    by_name: dict[str, OffsetCommitResponseTopic] = {}
+    answers: RefusedFirst[OffsetCommitResponseTopic] = RefusedFirst()
     by_id = context.api_version >= _IDS_FROM
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
     current = Slice()
     for topic in request.topics:
-        told = by_name.get(topic.name)
-        if told is None or by_id:
-            told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
-            if topic.partitions:
-                by_name[topic.name] = told
-                response.topics.append(told)
+        named = topic.topic_id if by_id else topic.name
+        make = partial(OffsetCommitResponseTopic, topic.name, topic.topic_id)
+        told = make()
         state, code = _topic(services, topic, context)
+        refused = None if state is not None else answers.refused(named, make)
         for part in topic.partitions:
-            answer = OffsetCommitResponsePartition(part.partition_index, code)
-            told.partitions.append(answer)
             key = None if state is None else state.keys.get(part.partition_index)
+            answer = OffsetCommitResponsePartition(part.partition_index, code)
             if state is not None and key is not None:
+                told.partitions.append(answer)
                 said = part.committed_offset, part.committed_leader_epoch, part.committed_metadata or ""
                 wanted.append((answer, Commit(key, *said, state.topic_id)))
-            elif not code:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                answer.error_code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused = refused or answers.refused(named, make)
+                refused.partitions.append(answer)
             if current.is_over():
                 if _is_refused(services, request, reply):
                     return
                 yield None
+        answers.take(named, told)
         if current.is_over():
             if _is_refused(services, request, reply):
                 return
             yield None
+    response = OffsetCommitResponse(topics=(yield from answers.merged()))
     shard: Shard | None = None
     for some in slices(wanted):
         if some:

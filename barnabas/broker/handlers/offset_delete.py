@@ -1,14 +1,18 @@
 """OffsetDelete (47). A real broker forgets what a group has committed for some partitions.
 
 A topic that the group consumes: GROUP_SUBSCRIBED_TO_TOPIC; a topic or partition that is not there:
-UNKNOWN_TOPIC_OR_PARTITION; a group with members of whose topics nobody knows: NON_EMPTY_GROUP.
+UNKNOWN_TOPIC_OR_PARTITION; a group with members of whose topics nobody knows: NON_EMPTY_GROUP. The order of the answer
+stands in `refused_first`.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.offsets import delete
 from barnabas.broker.handlers.coordinators import check_named, reply_to
+from barnabas.broker.handlers.refused_first import RefusedFirst
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import Slice, slices
 from barnabas.broker.jobs import Job
@@ -29,25 +33,31 @@ def handle(services: Services, request: OffsetDeleteRequest, context: RequestCon
 
 def _serve(services: Services, request: OffsetDeleteRequest, context: RequestContext, now_ms: int) -> Job[None]:
     reply = reply_to(request, context)
-    response = OffsetDeleteResponse()
+    answers: RefusedFirst[OffsetDeleteResponseTopic] = RefusedFirst()
     wanted: list[tuple[OffsetDeleteResponsePartition, TopicPartition]] = []
     current = Slice()
     for topic in request.topics:
-        told = OffsetDeleteResponseTopic(topic.name)
-        response.topics.append(told)
+        make = partial(OffsetDeleteResponseTopic, topic.name)
+        told = make()
         allowed = services.authorise(context.connection.principal, Operation.READ, Resource("topic", topic.name))
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         state = services.image.topics.get(topic.name) if allowed else None
+        refused = None if state is not None else answers.refused(topic.name, make)
         for part in topic.partitions:
             one = OffsetDeleteResponsePartition(part.partition_index, code)
-            told.partitions.append(one)
             key = None if state is None else state.keys.get(part.partition_index)
             if key is not None:
+                told.partitions.append(one)
                 wanted.append((one, key))
+            else:
+                refused = refused or answers.refused(topic.name, make)
+                refused.partitions.append(one)
             if current.is_over():
                 yield None
+        answers.take(topic.name, told)
         if current.is_over():
             yield None
+    response = OffsetDeleteResponse(topics=(yield from answers.merged()))
     try:
         check_named(services, context, Operation.DELETE, request.group_id)
         for some in slices(wanted):
