@@ -339,3 +339,30 @@ def v18b(world: World) -> Facts:
         str(int(one.api_key)): f"{one.min_version}-{one.max_version}"
         for one in sorted(told_keys, key=lambda one: int(one.api_key))
     }
+
+
+@scenario(
+    "V18c",
+    "ApiVersions v3 and v4: features, their levels and ranges; names and versions of clients that are none",
+    recorded("V18c"),
+    differs={
+        name: ABSENT for name in recorded("V18c") if name.startswith(("kraft.", "share.", "streams.", "transaction."))
+    },
+    note="features of what is not served are not told: transactions, share and streams groups, voters that are added",
+)
+def v18c(world: World) -> Facts:
+    """The range of a feature that begins at 0 is told from v4 on."""
+    facts: Facts = {}
+    for version in (3, 4):
+        body = {"client_software_name": "raw", "client_software_version": "1"}
+        told_of = world.call("api_versions", version, body).body
+        levels = {one.name: (one.min_version_level, one.max_version_level) for one in told_of.finalized_features}
+        facts |= {f"{name}, v{version}, level": f"{low}-{high}" for name, (low, high) in sorted(levels.items())}
+        ranges = {one.name: f"{one.min_version}-{one.max_version}" for one in told_of.supported_features}
+        facts |= {f"{name}, v{version}, range": text for name, text in sorted(ranges.items())}
+        facts[f"epoch, v{version}"] = "known" if told_of.finalized_features_epoch >= 0 else "unknown"
+        for name, number in (("", "1"), ("raw", ""), ("a b", "1"), ("-raw", "1"), ("raw", "1-"), ("r.a-w", "1.0-b")):
+            body = {"client_software_name": name, "client_software_version": number}
+            code = world.call("api_versions", version, body).body.error_code
+            facts[f"{name!r} {number!r}, v{version}"] = error(code)
+    return facts
