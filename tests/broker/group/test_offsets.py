@@ -215,6 +215,22 @@ def test_a_simple_group_expires_from_its_commits_on() -> None:
     assert world.shard.groups == {}
 
 
+def test_an_offset_with_a_time_of_its_own_expires_by_that() -> None:
+    """OffsetCommit v2 to v4 (G86): sooner or later than the broker's, and it outlives a restart."""
+    world = World(offsets_retention_minutes=10)
+    world.commit({0: 1}, version=2, retention_ms=MINUTE_MS)
+    world.commit({1: 1})
+    world.commit({2: 1}, version=4, retention_ms=20 * MINUTE_MS)
+    world.restart()
+    for minutes, left in ((1, {1: 1, 2: 1}), (9, {2: 1})):
+        world.advance(minutes * MINUTE_MS - 1)
+        assert offsets(expired(world)) != left
+        world.advance(1)
+        assert offsets(expired(world)) == left
+    world.advance(10 * MINUTE_MS)
+    assert expired(world).shard.groups == {}
+
+
 def test_an_empty_group_expires_from_when_it_became_empty() -> None:
     world = World(offsets_retention_minutes=10)
     (leader,), generation = world.stable(1, session_ms=1_800_000, **consumers("t"))

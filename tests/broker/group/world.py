@@ -301,10 +301,11 @@ class World:
         metadata: str = "",
         host: str = "10.0.0.1",
         topic: str = "t",
+        retention_ms: int = -1,
     ) -> dict[int, int]:
         by = Committer(group, generation, member_id, None, host, version)
         commits = [Commit(TopicPartition(topic, number), offset, 0, metadata) for number, offset in offsets.items()]
-        codes = commit(self.shard, by, commits, -1, self.now_ms)
+        codes = commit(self.shard, by, commits, retention_ms, self.now_ms)
         return {key.partition: code for key, code in codes.items()}
 
     def _ask(self, told: Told, reply: Reply, ask: Any) -> Told:

@@ -540,6 +540,31 @@ def test_health_tells_where_it_stands() -> None:
     assert health_of(one.core, cluster.now_ms).seconds_since_poll == 0
 
 
+def test_each_fault_is_told_and_what_ends_a_member_before_what_passes() -> None:
+    cluster = Cluster({"t": 2}, records=1)
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    faults = [BarnabasError(f"fault {number}") for number in range(5)]
+
+    def told() -> BarnabasError | None:
+        health = health_of(one.core, cluster.now_ms)
+        assert health.ok is (health.last_error is None)
+        return health.last_error
+
+    assert told() is None
+    metadata = one.core.fetcher.metadata
+    metadata.troubles.note("broker", faults[0], cluster.now_ms)
+    assert told() is faults[0]
+    metadata.fail_fatally(faults[1])
+    assert told() is faults[1]
+    one.core.fetcher.positions[T1].error = faults[2]
+    assert told() is faults[2]
+    one.group.coordinator.note(faults[3], cluster.now_ms)
+    assert told() is faults[3]
+    one.group.membership.error = faults[4]
+    assert told() is faults[4]
+
+
 def test_a_join_that_lasts_is_told_of() -> None:
     cluster = Cluster({"t": 2})
     one = cluster.member(**QUICK)
