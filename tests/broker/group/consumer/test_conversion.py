@@ -14,8 +14,10 @@ from barnabas.broker.group.membership import size_of_member
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka.consumer_protocol import (
     ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     TopicPartition,
     encode_assignment,
+    encode_subscription,
 )
 from tests.broker.group.consumer.world import ConsumerWorld
 from tests.broker.group.world import durable
@@ -149,6 +151,25 @@ def test_a_group_that_is_not_to_be_downgraded_stays(policy: str) -> None:
     alone(world)
     world.beat("new")
     world.config.group_consumer_migration_policy = policy
+    world.beat("new", -1)
+    assert isinstance(world.shard.groups["g"], ConsumerGroup)
+
+
+def test_a_group_is_not_converted_to_a_kind_that_may_not_have_so_many() -> None:
+    world = ConsumerWorld()
+    subscribed = encode_subscription(ConsumerProtocolSubscription(["t"]))
+    world.stable(2, protocols=(("range", subscribed),), protocol_type="consumer")
+    world.config.group_consumer_max_size = 1
+    told = world.beat("new")
+    assert told.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "the group size exceeds the consumer group maximum size" in str(told.error_message)
+
+
+def test_nor_back_to_one_of_fewer() -> None:
+    world = ConsumerWorld(group_initial_rebalance_delay_ms=0)
+    alone(world)
+    world.beat("new")
+    world.config.group_max_size = 0
     world.beat("new", -1)
     assert isinstance(world.shard.groups["g"], ConsumerGroup)
 
