@@ -33,6 +33,7 @@ from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, Sta
 from barnabas.broker.host.turns import LARGE_BYTES, MEDIUM_BYTES, TURN_MS_MAX
 from barnabas.broker.host.unsent import PORTION_BYTES, Rest, drop
 from barnabas.broker.pages import own_bytes
+from barnabas.net.host.writing import write_all
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
@@ -330,7 +331,7 @@ class Channel(asyncio.BufferedProtocol):
             elif size <= JOIN_BYTES_MAX:
                 self.transport.write(b"".join(out))
             elif size <= PORTION_BYTES or not self._host.copies_unsent:
-                self.transport.writelines(out)
+                write_all(self.transport, out)
             else:
                 self.rest = Rest(self, out)
                 self.rest.go_on()
@@ -381,7 +382,7 @@ class Channel(asyncio.BufferedProtocol):
             return
         self.flush()
         if self.rest is not None:
-            self.transport.writelines(self.rest.all())
+            write_all(self.transport, self.rest.all())
         self._leave(State.LEAVING)
         self.transport.close()
         self._host.progress.watch(self)

@@ -15,6 +15,7 @@ from asyncio.trsock import TransportSocket
 from mmap import mmap
 from typing import Final, Protocol, cast
 
+from barnabas.net.host.writing import write_all
 from barnabas.net.troubles import stranger
 from barnabas.protocol.ids import Buffer
 
@@ -120,7 +121,7 @@ class Transport(asyncio.BufferedProtocol):
         if self._transport is None or self._lost:
             return
         if buffers := self._write_small(buffers):
-            self._transport.writelines(buffers)
+            write_all(self._transport, buffers)
         if not self._paused:
             self._listener.transport_written(self)
 
