@@ -13,7 +13,7 @@
 A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time. Where a small
 file found no room, the task that writes it again comes after a second: `recovery` for those of a log (indexes of sealed
 segments, epochs, producer snapshots). It comes after a tenth of one where a log was cut: whoever is killed before it is
-noted down seems to have lost what was cut.
+noted down seems to have lost what was cut. It writes how far logs are clean, too, where that is less than before.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _TASKS: Final = {
     checkpoint.RECOVERY_POINT_FILE: "recovery",
     checkpoint.LOG_START_FILE: "log start",
     checkpoint.HIGH_WATERMARK_FILE: "watermark",
+    checkpoint.CLEANER_FILE: "recovery",
 }
 
 
@@ -129,7 +130,7 @@ class Housekeeping:
             first = (
                 task.interval_ms if name in ("watermark", "producers", "flush") else config.log_initial_task_delay_ms
             )
-            task.due_ms = min(now_ms + first, _NEVER)
+            task.due_ms = min(now_ms + min(first, task.again_ms), _NEVER)
         if not config.log_cleaner_enable:
             self._tasks["cleaner"].due_ms = _NEVER
         self._plan()
@@ -152,6 +153,10 @@ class Housekeeping:
         self._count += 1
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
         self._plan()
+
+    def loaded(self, name: str, points: checkpoint.Points) -> None:
+        """What a checkpoint file says at the start: it is written anew when it is to say something else."""
+        self._written[name] = checkpoint.format_offsets(points)
 
     def keep_noted(self, partition: TopicPartition, points: Mapping[str, checkpoint.Points]) -> None:
         """A log could not be opened: what the checkpoint files say of it stays as it is."""
@@ -265,13 +270,18 @@ class Housekeeping:
         """Write one checkpoint if it says something new."""
         if name == checkpoint.RECOVERY_POINT_FILE:
             yield from self._save_files()
+        self._write(name, (yield from self._points(name)))
+        if name == checkpoint.RECOVERY_POINT_FILE:
+            self._write(checkpoint.CLEANER_FILE, (yield from self._points(checkpoint.CLEANER_FILE)))
+        return self._tasks[_TASKS[name]].interval_ms
+
+    def _points(self, name: str) -> Job[checkpoint.Points]:
         points = dict(self._kept.get(name, {}))
         for count, log in enumerate(self._each_log()):
             _note(points, log, name)
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
-        self._write(name, points)
-        return self._tasks[_TASKS[name]].interval_ms
+        return points
 
     def _save_files(self) -> Job[None]:
         """Bring the files of logs up to date: recovery points do not pass what they say."""
@@ -316,10 +326,7 @@ class Housekeeping:
         """Compact a log, if one is dirty enough."""
         if not (yield from self.cleaner.turn(self._each_log(), self._now_ms, self.believed_ms(self._now_ms))):
             return self._config.log_cleaner_backoff_ms
-        points = dict(self._kept.get(checkpoint.CLEANER_FILE, {}))
-        for log in self._each_log():
-            _note(points, log, checkpoint.CLEANER_FILE)
-        self._write(checkpoint.CLEANER_FILE, points)
+        self._write(checkpoint.CLEANER_FILE, (yield from self._points(checkpoint.CLEANER_FILE)))
         return 0
 
     def _expire_producers(self) -> Job[int]:

@@ -216,6 +216,8 @@ class Log:
         assert self.recovery_point <= self.log_end_offset
         if change.cut_to is not None:
             self.cuts += 1
+            # What comes there was never compacted: taken for clean, a tombstone would go before what it deletes.
+            self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
             self._flusher.cut(change.cut_to)
             # Else a start would miss what the saved recovery point says is there, and trust what comes there.
             self.unsaved(cut=True)
@@ -656,11 +658,12 @@ class Log:
         if self.cleaning or self.closed:
             return None
         self.cleaning = True
+        cuts = self.cuts
         try:
             result = yield from compaction.compact(self, now_ms, keys_max=keys_max)
         finally:
             self.cleaning = False
-        if result is not None:
+        if result is not None and self.cuts == cuts:
             self.adopt(Change(cleaned_to=result.cleaned_to))
         return result
 
@@ -716,7 +719,9 @@ class Log:
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)
-        self.adopt(opened._replace(cleaned_to=cleaned_to))
+        self.adopt(opened._replace(cleaned_to=min(cleaned_to, opened.log_end_offset or 0)))
+        if self.cleaned_to < cleaned_to:
+            self.unsaved(cut=True)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             yield from self.flush()
 

@@ -238,6 +238,48 @@ def test_a_log_cut_during_a_round_is_left_alone(memory):
     assert not log.cleaning
 
 
+def test_what_comes_where_a_log_was_cut_is_not_taken_for_clean(world):
+    log = new_log(world, delete_retention_ms=1000)
+    put(log, b"a", b"1")
+    log.roll(NOW)
+    put(log, b"b", b"2")
+    put(log, b"b", b"3")
+    log.roll(NOW)
+    put(log, b"c", b"4")
+    assert clean(world, log).cleaned_to == 3
+    world.call(lambda: log.truncate_to(1))
+    for key in (b"a", b"d", b"e"):  # the first deletes a key that the clean part still has
+        put(log, key, None if key == b"a" else b"5")
+        log.roll(NOW)
+    put(log, b"f", b"6")
+    clean(world, log)
+    log.roll(NOW)
+    put(log, b"g", b"7")
+    clean(world, log, NOW + 1000)
+    assert [(key, value) for _, key, value in content(world, log)] == [
+        (b"d", b"5"),
+        (b"e", b"5"),
+        (b"f", b"6"),
+        (b"g", b"7"),
+    ], "what was deleted does not come back with its tombstone's end"
+
+
+def test_a_cut_in_the_last_step_of_a_round_counts(memory):
+    log = new_log(memory)
+    for key in (b"a", b"b"):
+        put(log, key, b"1")
+    log.roll(NOW)
+    put(log, b"c", b"2")
+    round_ = log.compact(NOW)
+    segments = log.segments
+    while log.segments is segments:  # until the last group has taken its place, and its indexes are being written
+        next(round_)
+        memory.settle()
+    log.truncate_to(1)
+    memory.run(round_)
+    assert log.cleaned_to <= 1
+
+
 def test_what_retention_deletes_during_a_round_stays_deleted(memory):
     """After every step of a round that merges two segments, the first of them is deleted."""
     steps = 0

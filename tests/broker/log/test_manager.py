@@ -349,6 +349,41 @@ def test_the_cleaner_goes_on_until_all_is_clean(memory):
     assert manager.next_deadline_ms() == 5000
 
 
+@pytest.mark.parametrize("how", ["cut", "lost", "made anew"])
+def test_how_far_a_log_is_clean_is_noted_down_when_it_is_less(memory, how):
+    config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
+    manager = manager_of(memory, log_initial_task_delay_ms=1000)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, config)
+    for value in (b"1", b"2", b"3", b"4"):
+        append(log, value, keys=[b"a"])
+    log.roll(NOW)
+    run_due(memory, manager, 1000)
+    assert memory.disk.load("cleaner-offset-checkpoint") == noted("t 0 4")
+    now_ms = 1100
+    if how == "cut":
+        log.truncate_to(1)
+    elif how == "lost":
+        memory.run(log.flush())
+        log.release()
+        path = "t-0/00000000000000000000.log"
+        memory.disk.remove("t-0/00000000000000000004.log")
+        memory.disk.open(path).truncate(0)
+        manager = restart(memory, manager, clean=False, log_initial_task_delay_ms=1000)
+        manager.start(0)
+        now_ms, log = 100, manager.logs[T0]
+    else:
+        manager.delete(T0)
+        now_ms, log = 2000, manager.create(T0, TOPIC_ID, config)
+    assert log.cleaned_to < 4
+    run_due(memory, manager, now_ms)
+    for value in (b"5", b"6", b"7", b"8", b"9"):
+        append(log, value, keys=[b"a"])
+    manager = restart(memory, manager, clean=False)
+    assert manager.logs[T0].log_end_offset >= 5
+    assert manager.logs[T0].cleaned_to <= 1, "what came since is not clean"
+
+
 def test_the_dirtiest_log_is_compacted_first(memory):
     config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
     manager = manager_of(memory, log_initial_task_delay_ms=10)
