@@ -60,6 +60,7 @@ class RealFile:
         "_maps",
         "_named",
         "_probe",
+        "_swaps",
         "_windows",
         "path",
         "size",
@@ -69,6 +70,7 @@ class RealFile:
         self._disk = disk
         self._fd = fd
         self._named = False  # whether this process has synced its name; who made the file may not have come to it
+        self._swaps = 0  # how often another file took this one's name here
         self._windows: dict[int, memoryview] = {}
         self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # those of old windows, too, while views live
         self._probe = [bytearray(1)]
@@ -207,15 +209,19 @@ class RealFile:
         fd = os.dup(self._fd) if self._fd >= 0 else -1
         directory = None if self._named else os.path.dirname(self.path)
         self._named = True
-        self._disk.run(lambda: self._sync(fd, directory), done)
+        swaps = self._swaps
+        self._disk.run(lambda: self._sync(fd, directory, swaps), done)
 
-    def _sync(self, fd: int, directory: str | None) -> None:
-        """In a thread. What stands under no name any more is lost with its handle: its sync is no success."""
+    def _sync(self, fd: int, directory: str | None, swaps: int) -> None:
+        """In a thread. What stands under no name any more is lost with its handle: its sync is no success.
+
+        Unless `truncate` has swapped in another file since, which was synced before it had the name.
+        """
         if fd < 0:
             fd = self._open_now()
         try:
             sync_handle(fd)
-            if not os.fstat(fd).st_nlink:
+            if not os.fstat(fd).st_nlink and self._swaps == swaps:
                 raise FileNotFoundError(errno.ENOENT, "the file was removed under the broker")
         except OSError as error:
             raise named(error, self.path) from error
@@ -250,6 +256,7 @@ class RealFile:
         try:
             copy(source, target, size)
             sync_handle(target)  # what was durable stays so: the name may reach the device before the copy
+            self._swaps += 1  # before the old file loses its name, at which a thread may look just now
             root.rename(temporary, self.path)
         except OSError as error:
             os.close(target)

@@ -246,6 +246,26 @@ def test_a_mapped_file_is_swapped_and_not_cut(disk, tmp_path):
     assert os.stat(tmp_path / "f").st_ino == inode, "without views it is cut in place"
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_sync_that_a_swap_overtakes_is_no_failure(disk, posted, tmp_path, monkeypatch, removed):
+    file = disk.open("f", create=True)
+    file.append([b"x" * 1_000_000])
+    view = file.read(0, 1_000_000)
+    swapped = threading.Event()
+    in_a_thread = lambda: threading.current_thread() is not threading.main_thread()  # noqa: E731
+    monkeypatch.setattr(disk_file, "sync_handle", lambda fd: in_a_thread() and swapped.wait(60))
+    told: list[Any] = []
+    file.sync(told.append)
+    if removed:
+        (tmp_path / "f").unlink()
+    else:
+        file.truncate(10)
+    swapped.set()
+    posted.get(timeout=60)()
+    assert isinstance(told[0], FileNotFoundError) == removed, "what was swapped in is on the device already"
+    assert len(view) == 1_000_000
+
+
 def test_large_files_are_mapped_in_windows(disk, monkeypatch):
     monkeypatch.setattr(disk_file, "_WINDOW", 1 << 20)
     file = disk.open("f", create=True)
