@@ -13,7 +13,8 @@
 A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time. Where a small
 file found no room, the task that writes it again comes after a second: `recovery` for those of a log (indexes of sealed
 segments, epochs, producer snapshots). It comes after a tenth of one where a log was cut: whoever is killed before it is
-noted down seems to have lost what was cut. It writes how far logs are clean, too, where that is less than before.
+noted down seems to have lost what was cut. It writes how far logs are clean, too, where that is less than before. So do
+`log start` and `watermark` after a cut that reached below either: what comes there would be hidden, or seen too early.
 """
 
 from __future__ import annotations
@@ -198,9 +199,15 @@ class Housekeeping:
             task.due_ms = min(self._now_ms + min(wait_ms, task.again_ms), _NEVER)
             self._plan()
 
-    def again(self, *, cut: bool = False) -> None:
-        """A small file of a log found no room, or a log was cut below what is saved of it: that must not wait."""
+    def again(self, *, cut: bool = False, committed: bool = False) -> None:
+        """A small file of a log found no room, or a log was cut below what is saved of it: that must not wait.
+
+        `committed`: cut so far down that its log start or its high watermark is another.
+        """
         self._again(self._tasks["recovery"], _CUT_MS if cut else _AGAIN_MS)
+        if committed:
+            for task in ("log start", "watermark"):
+                self._again(self._tasks[task], _CUT_MS)
 
     def _again(self, task: _Task, ms: int = _AGAIN_MS) -> None:
         task.again_ms = min(task.again_ms, ms)

@@ -73,7 +73,8 @@ class Log:
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
         unsaved: is called when a small file could not be written, or says too much: `write_again` shall be called,
-            and the recovery point be saved, soon; at once (`cut=True`) where the log was cut.
+            and the recovery point be saved, soon; at once (`cut=True`) where the log was cut, and with it
+            (`committed=True`) where it begins and what is committed, if that is another by it.
         room: counts the producers and the segments of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
@@ -184,6 +185,7 @@ class Log:
         The places of offsets change with the segments: they are looked up again when they are needed.
         """
         self._sure_bytes = 0
+        noted = self.log_start_offset, self._watermark[0]
         if change.segments is not None:
             if not self.closed:
                 self._room.segments += len(change.segments) - len(self.segments)
@@ -220,7 +222,7 @@ class Log:
             self.cleaned_to = min(self.cleaned_to, self.log_end_offset)
             self._flusher.cut(change.cut_to)
             # Else a start would miss what the saved recovery point says is there, and trust what comes there.
-            self.unsaved(cut=True)
+            self.unsaved(cut=True, committed=noted != (self.log_start_offset, self._watermark[0]))
 
     # Offsets
 
@@ -720,8 +722,8 @@ class Log:
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)
         self.adopt(opened._replace(cleaned_to=min(cleaned_to, opened.log_end_offset or 0)))
-        if self.cleaned_to < cleaned_to:
-            self.unsaved(cut=True)
+        if max(recovery_point, log_start_offset, high_watermark, cleaned_to) > self.log_end_offset:
+            self.unsaved(cut=True, committed=True)  # else the next start takes it for true, where the log has grown
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             yield from self.flush()
 

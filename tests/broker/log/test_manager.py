@@ -384,6 +384,36 @@ def test_how_far_a_log_is_clean_is_noted_down_when_it_is_less(memory, how):
     assert manager.logs[T0].cleaned_to <= 1, "what came since is not clean"
 
 
+@pytest.mark.parametrize("how", ["cut", "lost"])
+def test_what_is_noted_of_a_log_is_noted_anew_when_it_is_cut(memory, how):
+    manager = manager_of(memory)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    for i in range(9):
+        append(log, b"%d" % i)
+    log.advance_high_watermark(9)
+    log.raise_log_start_offset(6)
+    run_due(memory, manager, 60_000)
+    assert memory.disk.load("log-start-offset-checkpoint") == noted("t 0 6")
+    if how == "cut":  # by a leader that was not in sync
+        log.truncate_to(2)
+        run_due(memory, manager, 60_100)
+    else:
+        log.release()
+        memory.disk.open("t-0/00000000000000000000.log").truncate(log.recent[2])
+        manager = restart(memory, manager, clean=False)
+        manager.start(0)
+        run_due(memory, manager, 100)
+        log = manager.logs[T0]
+    assert log.log_start_offset <= 2 == log.log_end_offset
+    for i in range(9):
+        append(log, b"new %d" % i)
+    log.advance_high_watermark(8)
+    log = restart(memory, manager, clean=False).logs[T0]
+    assert log.log_start_offset <= 2 == log.high_watermark < log.log_end_offset == 11
+    assert [r.value for r in everything(memory, log) if r.offset >= 2] == [b"new %d" % i for i in range(9)]
+
+
 def test_the_dirtiest_log_is_compacted_first(memory):
     config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
     manager = manager_of(memory, log_initial_task_delay_ms=10)
