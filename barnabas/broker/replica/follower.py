@@ -9,6 +9,8 @@ leader sees whether both logs are the same up to there, and says otherwise where
                   a diverging epoch            cutting       and then fetching, from where both logs agree
                   OFFSET_OUT_OF_RANGE          asking_end    the leader's log ends before ours, or begins behind it
     writing       it is written, or cannot be  fetching      appended, with one change of name
+    cutting       our disk refuses             fetching      its leader says again where to cut; but of damage, and of
+                                                             what has no epoch, no leader can tell: the same, later
     asking_end    it ends before ours          cutting
                   it does not                  asking_start
     asking_start  it begins behind our end     fetching      all is dropped: it begins there
@@ -36,6 +38,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
+from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.look import ClientBatch, large, sum_apart
 from barnabas.broker.log.losses import Loss
@@ -331,6 +334,9 @@ class Follower:
     def _cut(self, offset: int, reason: str, now_ms: int) -> None:
         """Cut the log at `offset`, as soon as what tells where is read."""
         self._go(_CUTTING)
+        self._cut_when_read(offset, reason, now_ms)
+
+    def _cut_when_read(self, offset: int, reason: str, now_ms: int) -> None:
         self.partition.shared.when_read(lambda step_ms: self._cut_now(offset, reason, step_ms), now_ms)
 
     def _cut_now(self, offset: int, reason: str, now_ms: int) -> None:
@@ -342,8 +348,13 @@ class Follower:
         try:
             damage.cut(self.partition, offset)
         except (KafkaError, OSError) as error:
-            self._go(_FETCHING)
+            untold = repaired or log.latest_epoch < 0  # of damage, and of what has no epoch, no leader can tell
+            if not untold:
+                self._go(_FETCHING)
             self._failed(error, now_ms)
+            if self.stage is _CUTTING:
+                again = CallbackTask(lambda later_ms: self._cut_when_read(offset, reason, later_ms))
+                self.partition.shared.timer.add(again, self.not_before_ms)
             self._wake()
             return
         if log.log_end_offset < end:

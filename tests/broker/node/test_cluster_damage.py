@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from barnabas.protocol.errors import ErrorCode
+from barnabas.broker.log import Log
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.delete_records import (
     DeleteRecordsPartition,
@@ -69,6 +70,28 @@ def test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(
     assert [(one.first_offset, one.end_offset) for one in told] == [(1, 3)]
     assert "what its disk had of it was damaged" in told[0].reason
     assert three.put(b"more").base_offset == 3
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_is_damaged_is_in_no_isr_before_it_could_be_cut(three, monkeypatch, times):
+    before = damaged(three)
+    log, cut = three[2].log(), Log.truncate_to
+    refused: list[int] = []
+
+    def refuses(one, offset):
+        if one is log and len(refused) < times:
+            refused.append(offset)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room for the copy of a file that is read from")
+        return cut(one, offset)
+
+    monkeypatch.setattr(Log, "truncate_to", refuses)
+    three.start(3)
+    three.until(lambda: three.leader() == 1)
+    assert three.put(b"more").error_code == 0
+    whole = three[1].values()
+    assert whole[:3] == before
+    healed(three, whole)
+    assert refused == [1] * times
 
 
 def consume(three, offset, node_id=0, topic="t"):
