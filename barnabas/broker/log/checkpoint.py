@@ -99,10 +99,15 @@ def _without_sum(data: bytes) -> bytes:
     return body
 
 
-def format_offsets(points: Mapping[TopicPartition, Point]) -> bytes:
+def format_offsets(points: Mapping[TopicPartition, Point]) -> Job[bytes]:
     """Lines `topic partition offset id` (Kafka's OffsetCheckpointFile, and the topic id), and their sum."""
-    ids = {topic_id: format_uuid(topic_id) for topic_id in {point.topic_id for point in points.values()}}
-    lines = [f"{key.topic} {key.partition} {offset} {ids[topic_id]}" for key, (offset, topic_id) in points.items()]
+    ids: dict[bytes, str] = {}
+    lines = []
+    for count, (key, (offset, topic_id)) in enumerate(points.items(), 1):
+        told = ids.get(topic_id) or ids.setdefault(topic_id, format_uuid(topic_id))
+        lines.append(f"{key.topic} {key.partition} {offset} {told}")
+        if count % _LINES_PER_STEP == 0:
+            yield None
     return with_sum(_format("1", lines))
 
 

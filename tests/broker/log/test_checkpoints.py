@@ -8,6 +8,7 @@ import os
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.jobs import at_once
 from barnabas.broker.log.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
@@ -52,7 +53,7 @@ def saved(world, manager, at_ms):
 
 
 def note(world, file, offset, topic_id=TOPIC_ID):
-    world.disk.write_atomic(file, format_offsets({KEY: Point(offset, topic_id)}))
+    world.disk.write_atomic(file, at_once(format_offsets({KEY: Point(offset, topic_id)})))
 
 
 @pytest.mark.parametrize("how", ["clean stop", "checkpoint"])
@@ -117,7 +118,7 @@ def test_a_file_that_makes_no_sense_is_no_file_and_that_is_said(memory, data, su
 @pytest.mark.parametrize("file", OFFSET_FILES)
 def test_one_wrong_bit_anywhere_in_a_file_and_it_is_no_file(memory, file):
     """A log start of 41 for 1 would hide records that were acknowledged, and retention would remove them."""
-    whole = format_offsets({KEY: Point(11, TOPIC_ID), TopicPartition("sum", 1): Point(7, OTHER_ID)})
+    whole = at_once(format_offsets({KEY: Point(11, TOPIC_ID), TopicPartition("sum", 1): Point(7, OTHER_ID)}))
     for at in range(len(whole)):
         for bit in range(8):
             data = bytearray(whole)

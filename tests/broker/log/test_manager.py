@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import Log
+from barnabas.broker.log import Log, checkpoint
 from barnabas.broker.log.checkpoint import OFFSET_FILES, format_epochs, parse_directory_name, with_sum
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -210,6 +210,33 @@ def test_what_is_due_for_removal_is_removed_by_one_job(memory):
     assert manager.next_deadline_ms() == 90, "what was not due yet is thought of"
     run_due(memory, manager, 90)
     assert memory.disk.list("") == []
+
+
+def test_the_checkpoints_of_many_logs_are_made_in_steps(memory, monkeypatch):
+    """Of 20,000 logs one was made in a step of 27 ms: every 5 s, and whenever topics were deleted."""
+    monkeypatch.setattr(checkpoint, "_LINES_PER_STEP", 2)
+    written = []
+    usual = format_uuid
+
+    def count(raw):
+        written.append(raw)
+        return usual(raw)
+
+    monkeypatch.setattr("barnabas.broker.log.checkpoint.format_uuid", count)
+    manager = manager_of(memory)
+    manager.start(0)
+    for number in range(7):
+        manager.create(TopicPartition(f"t{number}", 0), bytes([number] * 16), TopicConfig())
+    in_a_step = []
+    for job in manager.due_jobs(600_000):
+        going = True
+        while going:
+            written.clear()
+            going = next(job, job) is not job
+            in_a_step.append(len(written))
+            memory.settle()
+    assert max(in_a_step) == 2
+    assert [len(memory.disk.load(file).splitlines()) for file in OFFSET_FILES[::2]] == [2 + 7 + 1] * 2
 
 
 @pytest.mark.parametrize("kept", [0, 1, 9, 10, 20, 21, 42])
