@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import config_rules, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
+from barnabas.broker.cluster.image import Delta, Image, PartitionState
 from barnabas.broker.cluster.leadership import judge, resigned
 from barnabas.broker.cluster.offsets_topic import is_offsets_topic
 from barnabas.broker.cluster.reassignment import Move
@@ -137,7 +137,7 @@ class LocalController:
                 yield None
                 continue
             if scratch is not self.pending:
-                scratch.topics[topic.name] = TopicState(topic.name, result.topic_id)
+                scratch.add(topic.name, result.topic_id)
                 taken.add(topic.name)
             records += created
             results.append(result)

@@ -39,6 +39,7 @@ def batch_of(records: Sequence[MetadataRecord], wall_ms: int) -> Job[bytearray]:
             detail = f"a change of the metadata may take up to {BATCH_BYTES_MAX} bytes; ask for less at a time"
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
         if number % _RECORDS_PER_STEP == 0:
+            builder.gather()
             yield None
     if len(records) > _RECORDS_PER_STEP:
         yield None

@@ -107,10 +107,8 @@ class Writing:
         if fault is None:
             self._committed.take(side)
             self._publish(delta)
-            topics = list(side.topics.values())
-            for at in range(0, len(topics), SMALL_MAX):
-                yield None
-                self.pending.take_copies(side, topics[at : at + SMALL_MAX])
+            yield None
+            self.pending.take(side)
         done(fault)
 
     def write_in_slices(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:

@@ -471,7 +471,8 @@ def test_many_partitions_are_made_in_bounded_steps_and_appear_at_once(monkeypatc
     assert cluster.image.topic_overrides("big") == {"retention.ms": "5"}
     assert 0 < watched.most <= 250
     assert list(cluster.image.to_records()) == list(cluster.controller.pending.to_records())
-    assert cluster.image.topics["big"].partitions is not cluster.controller.pending.topics["big"].partitions
+    cluster.controller.pending.apply([PartitionChange(cluster.image.topics["big"].topic_id, 1599, isr=(1,))])
+    assert [one.partition_epoch for one in cluster.image.topics["big"].partitions.values()] == [0] * 1600
 
 
 def test_a_minimum_of_all_topics_is_looked_at_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:

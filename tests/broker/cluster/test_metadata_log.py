@@ -25,8 +25,10 @@ from barnabas.broker.cluster.records import (
     decode,
     encode,
 )
+from barnabas.broker.jobs import at_once
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records import BatchBuilder, decode_records
 
 ID = bytes(15) + b"\x07"
 EVERY_KIND: list[MetadataRecord] = [
@@ -293,3 +295,19 @@ def test_the_same_image_from_snapshot_and_from_records() -> None:
     copy.apply([RemoveTopic(ID)])
     assert image.partition("t", 0) == state
     assert copy.partition("t", 0) is None
+
+
+def test_the_batch_of_a_large_change_is_joined_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 records nine times as many parts were joined at the end: 8 ms."""
+    parts: list[int] = []
+    usual = BatchBuilder.build
+
+    def build(self: BatchBuilder, *arguments: Any, **further: Any) -> bytearray:
+        parts.append(len(self._parts))
+        return usual(self, *arguments, **further)
+
+    monkeypatch.setattr(BatchBuilder, "build", build)
+    records = [Topic(bytes([number & 255] * 16), f"t{number}") for number in range(5_000)]
+    data = at_once(record_bytes.batch_of(records, 5))
+    assert [decode(one.value or b"") for one in decode_records(data)] == records
+    assert parts[0] <= 1 + len(records) // 250

@@ -144,6 +144,22 @@ def test_the_bound_is_kept_and_size_is_exact(max_bytes: int, wanted: list[Any]) 
             assert count > 0
 
 
+def test_parts_may_be_gathered_at_any_time() -> None:
+    data = []
+    for every in (1, 3, 100):
+        builder = BatchBuilder(1 << 20)
+        for number in range(8):
+            builder.try_append(
+                5 + number, b"k%d" % number, None if number == 4 else b"v" * number, [("h", b"%d" % number)]
+            )
+            if number % every == 0:
+                builder.gather()
+                builder.gather()
+        data.append(builder.build(9, 2, 40))
+    assert data[0] == data[1] == data[2]
+    assert [record.key for record in decode_records(data[0])] == [b"k%d" % number for number in range(8)]
+
+
 def test_an_empty_batch_cannot_be_built() -> None:
     builder = BatchBuilder(100)
     with pytest.raises(ValueError, match="at least one record"):
