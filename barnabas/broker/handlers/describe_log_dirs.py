@@ -52,6 +52,7 @@ def _serve(services: Services, request: DescribeLogDirsRequest, context: Request
             if number % SLICE == 0:
                 charge(_BYTES * SLICE)
                 yield None
+        charge(_BYTES * (len(keys) % SLICE))
         volume = services.volume()
         result = DescribeLogDirsResult(0, volume.path, list(topics.values()), volume.total_bytes, volume.usable_bytes)
         yield from answer(context, DescribeLogDirsResponse(results=[result]), len(keys) + len(topics))

@@ -65,6 +65,7 @@ def _answer(
                 charge(made * _BYTES)
                 told, made = told + made, 0
                 yield None
+    charge(made * _BYTES)
     yield from answer(context, DescribeProducersResponse(topics=list(topics.values())), told + made)
 
 

@@ -59,15 +59,15 @@ def _list(services: Services, asked: Set[int], context: RequestContext, charge: 
     if GROUP_RESOURCE in asked:
         for resources in slices(list(services.image.configs)):
             listed += [ConfigResource(name, kind) for kind, name in resources if kind == GROUP_RESOURCE]
+            charge(_BYTES * len(resources))
             if len(resources) == SLICE:
-                charge(_BYTES * SLICE)
                 yield None
     if BROKER_RESOURCE in asked:
         listed += [ConfigResource(str(broker_id), BROKER_RESOURCE) for broker_id in sorted(services.image.brokers)]
     if TOPIC_RESOURCE in asked:
         for names in slices(list(services.image.topics)):
             listed += [ConfigResource(name, TOPIC_RESOURCE) for name in names]
+            charge(_BYTES * len(names))
             if len(names) == SLICE:
-                charge(_BYTES * SLICE)
                 yield None
     yield from answer(context, ListConfigResourcesResponse(config_resources=listed), len(listed))

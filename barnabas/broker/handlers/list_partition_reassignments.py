@@ -66,6 +66,7 @@ def _serve(services: Services, request: ListPartitionReassignmentsRequest, conte
                 charge(told * _BYTES)
                 told = 0
                 yield None
+        charge(told * _BYTES)
         response = ListPartitionReassignmentsResponse(error_message=None, topics=list(found.values()))
         yield from answer(context, response, sum(1 + len(one.partitions) for one in found.values()))
 

@@ -10,6 +10,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -179,6 +180,56 @@ def test_the_groups_behind_the_last_slice_are_charged_too(world: World, monkeypa
         del shard.groups[one.group_id]
     assert len(more) > 100
     assert charged >= sum(len(one.group_id) for one in more)
+
+
+REST = SLICE - 1
+WIDE = list(range(SLICE + REST))
+BEHIND_A_SLICE: dict[str, tuple[str, int, Any]] = {
+    "reassignments": (
+        "list_partition_reassignments",
+        len(WIDE),
+        list_partition_reassignments.ListPartitionReassignmentsRequest(
+            1000, [list_partition_reassignments.ListPartitionReassignmentsTopics("wide", WIDE)]
+        ),
+    ),
+    "log dirs": (
+        "describe_log_dirs",
+        len(WIDE),
+        describe_log_dirs.DescribeLogDirsRequest([describe_log_dirs.DescribableLogDirTopic("wide", WIDE)]),
+    ),
+    "config resources": (
+        "list_config_resources",
+        TOPICS + 1,
+        list_config_resources.ListConfigResourcesRequest([2]),
+    ),
+    "describe producers": (
+        "describe_producers",
+        PRODUCERS + REST,
+        describe_producers.DescribeProducersRequest(
+            [describe_producers.TopicRequest("wide", [0, *range(3, REST)])],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_A_SLICE)
+def test_what_is_told_behind_the_last_whole_slice_is_charged_too(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was up to 200 KB."""
+    handler, count, request = BEHIND_A_SLICE[name]
+    held: list[int] = []
+
+    def written(self: RequestContext, response: Any) -> Iterator[None]:
+        held.append(world.core.account.held_by(10))
+        self.respond(response)
+        yield None
+
+    monkeypatch.setattr(RequestContext, "respond_in_steps", written)
+    connection = Connection(10, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+    assert not world.send(request, ASKED[name][0], connection=connection).done
+    world.settle()
+    assert held[0] >= import_module(f"barnabas.broker.handlers.{handler}")._BYTES * (count - 1)
 
 
 @pytest.mark.parametrize("name", ["list groups", "describe groups", "log dirs", "metadata"])
