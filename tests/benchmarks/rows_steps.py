@@ -1,4 +1,7 @@
-"""Rows of the longest step of the loop that the largest request of each API leads to, in either dialect, or sent on."""
+"""Rows of the longest step of the loop that the largest request of each API leads to, in either dialect, or sent on.
+
+And of what it leads to where many partitions lie, on a broker that stands alone and on three: made, deleted, idle.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 
 from tests.benchmarks.report import Row
 from tests.benchmarks.servers import Peers
+from tests.hostile import many
 from tests.hostile.meter import Meter
 from tests.hostile.steps import DIALECTS, LARGEST, SENT_ON, STEP_MS_MAX, largest_frame, least, longest_ms, prepared
 
@@ -25,6 +29,8 @@ def rows(_peers: Peers) -> Iterator[Row]:
         for name in SENT_ON:
             data = largest_frame(name, DIALECTS["kafka"])
             yield _row(f"{name}, sent on by another broker", _least(port, meter, data, sent_on=True))
+    for name, measured in many.longest(goes=GOES):
+        yield _row(name, measured)
 
 
 def _least(port: int, meter: Meter, data: bytes, *, sent_on: bool = False) -> float:
