@@ -220,8 +220,7 @@ class AsyncConsumer(GroupCalls):
             ConfigError: it is not assigned, or the offset is negative.
         """
         self._return_ahead()
-        self._core.seek(where, offset)
-        self._client.pump()
+        self._core.seek(where, offset)  # the next step asks, for all seeks at once: each step looks at every partition
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first records of these partitions, of all without arguments."""
