@@ -93,8 +93,6 @@ class Fetcher:
         due = self._lookups.drive(self.positions.values(), now_ms)
         wanted, later = self._wanted(now_ms)
         for node_id, partitions in wanted.items():
-            if node_id in self._in_flight:
-                continue
             if self.network.ready(node_id, now_ms):
                 self._fetch(node_id, partitions, now_ms)
             elif self.network.has_failed(node_id) and self._leave_near(node_id, partitions, now_ms):
@@ -114,6 +112,8 @@ class Fetcher:
         cluster = self.metadata.cluster
         by_node: dict[int, dict[TopicPartition, Wanted]] = {}
         due = NEVER
+        if cluster.nodes and self._in_flight.issuperset(cluster.nodes):
+            return by_node, due  # nobody can be asked before an answer comes, and that is a step of its own
         for where, position in self.positions.items():
             if position.phase is not Phase.FETCHING or position.buffered or position.error:
                 continue
@@ -129,6 +129,8 @@ class Fetcher:
                     self.metadata.request_update()
                 continue
             source = position.source(info.leader, cluster.nodes, now_ms)
+            if source in self._in_flight:
+                continue
             by_node.setdefault(source, {})[where] = Wanted(
                 cluster.topic_id(where.topic),
                 position.offset,

@@ -260,6 +260,35 @@ def test_a_request_carries_the_settings_and_one_is_in_flight_per_node() -> None:
     assert [sent.node_id for sent in world.drive()] == [2]
 
 
+def test_no_partition_is_looked_at_while_all_brokers_are_asked() -> None:
+    """Each event is a step, and of 2,000 partitions each step would look at all."""
+    world = World()
+    world.lead(1, 2)
+    for where in (P0, P1):
+        world.fetcher.position_of(where).seek(0)
+    first, _ = world.drive()
+    there = world.fetcher.positions
+    world.fetcher.positions = Watched(there)
+    assert world.drive() == []
+    assert world.fetcher.positions.looks == 1  # the offsets that are asked for, not the fetches
+    first.answer(answer(data(0)))
+    assert [sent.node_id for sent in world.drive()] == [1]
+
+
+class Watched(dict[TopicPartition, Any]):
+    """Counts who walks all positions."""
+
+    looks = 0
+
+    def items(self) -> Any:
+        self.looks += 1
+        return super().items()
+
+    def values(self) -> Any:
+        self.looks += 1
+        return super().values()
+
+
 def test_buffered_paused_and_unknown_partitions_are_left_out() -> None:
     world = World()
     sent = world.at(0, 0)
