@@ -35,8 +35,7 @@ _ALONE: Final = ("--json",)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code (`codes`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout is None:  # it was closed (`>&-`)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
     try:
@@ -53,6 +52,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _leave_output()
         where = f"{error.filename}: " if error.filename else ""
         return _failed(error, f"{where}{error.strerror or error}")
+
+
+def _open_what_is_closed() -> None:
+    """Nothing in the place of each standard handle that was closed (`2>&-`).
+
+    Else a socket would have its number: a broker would get what is written there, and libuv aborts when it closes one.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _run(given: list[str]) -> int:

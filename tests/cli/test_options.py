@@ -249,13 +249,14 @@ def test_a_screen_that_cannot_show_a_character_shows_its_number() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", [["--help"], ["topics", "list"], ["explain", "wheel"]])
-def test_a_closed_output_is_no_traceback(words: list[str]) -> None:
+def test_a_closed_handle_is_no_traceback_and_no_socket_takes_its_place(words: list[str], closed: str) -> None:
     program = "import sys; from barnabas.cli import main; sys.exit(main())"
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         at = f"127.0.0.1:{nobody.getsockname()[1]}"
     more = ["-b", at, "-X", "default.api.timeout.ms=50"] if words[0] == "topics" else []
-    command = ["bash", "-c", 'exec "$@" >&-', "bash", sys.executable, "-c", program, *words, *more]
+    command = ["bash", "-c", f'exec "$@" {closed}', "bash", sys.executable, "-c", program, *words, *more]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr
     assert done.returncode == (3 if words[0] == "topics" else 0)
