@@ -125,7 +125,7 @@ def settings(given: argparse.Namespace) -> Loaded:
     text = ""
     if given.config is not None:
         try:
-            with open(given.config, encoding="utf-8") as file:
+            with open(given.config, encoding="utf-8-sig") as file:  # some editors begin with a mark
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
