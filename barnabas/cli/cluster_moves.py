@@ -81,8 +81,17 @@ def drain(admin: Admin, node_id: int, as_json: bool) -> int:
         say_json(broker=node_id, moved=before, left=0)
     else:
         moved = f"{some(before, 'partition')} moved to others" if before else "it had no partitions"
-        say(f"broker {node_id} is empty: {moved}; barnabas cluster remove {node_id} takes it out")
+        stays = "it stays, for it is a controller"  # `remove` would say so
+        then = stays if _decides(admin, node_id) else f"barnabas cluster remove {node_id} takes it out"
+        say(f"broker {node_id} is empty: {moved}; {then}")
     return 0
+
+
+def _decides(admin: Admin, node_id: int) -> bool:
+    try:
+        return any(one.replica_id == node_id for one in admin.describe_quorum().voters)
+    except BarnabasError:  # who does not tell of it is no cluster of ours
+        return False
 
 
 def _has(one: Lies, node_id: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.cluster import quorum_json
 from barnabas.cli.look import get
-from barnabas.cli.speak import say, say_json, table
+from barnabas.cli.speak import say, say_json, some, table
 from barnabas.net.topology import PartitionInfo, place_of
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_LEADER
@@ -88,7 +88,8 @@ def show(admin: Admin, as_json: bool) -> int:
         for node in silent:
             say(f"broker {node} cannot be asked: what it leads is not shown")
         say(_metadata(quorum))
-        say(f"{len(brokers)} brokers, {len(found)} partitions, {under} under-replicated, {without} without a leader")
+        counts = f"{some(len(brokers), 'broker')}, {some(len(found), 'partition')}"
+        say(f"{counts}, {under} under-replicated, {without} without a leader")
     return 1 if silent or any(one.trouble for one in found) else 0
 
 

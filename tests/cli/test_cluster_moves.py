@@ -14,7 +14,7 @@ from barnabas.cli.cluster_files import grown, plan_for, plan_of, shrunk
 from barnabas.cli.cluster_moves import AT_ONCE_MAX, LATE_LOOKS, Lies, NoSuchBroker, Undrainable, drain, moves_off
 from barnabas.cli.cluster_moves import plan_of as read_plan
 from barnabas.cli.cluster_verbs import Refused, steer
-from barnabas.client.cluster_views import ClusterDescription, Reassignment
+from barnabas.client.cluster_views import ClusterDescription, QuorumDescription, QuorumReplica, Reassignment
 from barnabas.net.topology import PartitionInfo, TopicInfo
 from barnabas.protocol.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -60,11 +60,15 @@ class Fake:
         self.begun: list[dict[TopicPartition, tuple[int, ...]]] = []
         self.moving: dict[TopicPartition, tuple[int, ...]] = {}
         self.replicas = 2
+        self.voters: tuple[int, ...] = (1,)
         self.late: dict[TopicPartition, tuple[int, ...]] = {}
         """What the broker that is asked has not heard of yet, until the next arrival."""
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, tuple((node, "h", node) for node in (1, 2, 3, 4)))
+
+    def describe_quorum(self) -> QuorumDescription:
+        return QuorumDescription(1, 1, 9, tuple(QuorumReplica(node, 9, None, None) for node in self.voters), ())
 
     def describe_all_topics(self, *, internal: bool) -> dict[str, TopicInfo]:
         assert internal
@@ -97,8 +101,20 @@ def test_so_many_are_under_way_at_a_time_and_no_more(
     monkeypatch.setattr(SLEEP, fake.arrive)
     assert drain(cast("Admin", fake), 3, as_json=False) == 0
     assert [len(moves) for moves in fake.begun] == [AT_ONCE_MAX, AT_ONCE_MAX, 7]
-    assert "broker 3 is empty: 107 partitions moved to others" in capsys.readouterr().out
+    told = "broker 3 is empty: 107 partitions moved to others; barnabas cluster remove 3 takes it out\n"
+    assert capsys.readouterr().out == told
     assert Counter(replicas[0] for replicas in fake.lies.values()) == {2: 54, 4: 53}
+
+
+def test_nobody_is_sent_to_remove_a_controller(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`remove` refuses it."""
+    fake = Fake(1)
+    fake.voters = (1, 2, 3)
+    monkeypatch.setattr(SLEEP, fake.arrive)
+    assert drain(cast("Admin", fake), 3, as_json=False) == 0
+    assert "1 partition moved to others; it stays, for it is a controller\n" in capsys.readouterr().out
 
 
 def test_what_ctrl_c_ends_the_next_goes_on_with(

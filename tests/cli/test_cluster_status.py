@@ -104,7 +104,7 @@ def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
     assert trio.show(monkeypatch, as_json=False) == 1
     out = capsys.readouterr().out
     assert "no leader" in out.splitlines()[2]
-    assert "1 brokers, 2 partitions, 0 under-replicated, 1 without a leader" in out
+    assert "1 broker, 2 partitions, 0 under-replicated, 1 without a leader" in out
 
 
 def test_one_whose_leader_does_not_tell_of_it_is_a_failure(
