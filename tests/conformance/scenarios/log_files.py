@@ -195,8 +195,8 @@ def l15(world: World) -> Steps:
             for file in world.files(topic, suffix):
                 (world.directory(topic) / file).unlink()
     yield START
+    world.wait(lambda: all(world.led(each, 1) for each in names.values()), "the partitions after the restart")
     topic = names["three batches"]
-    world.wait(lambda: world.led(topic, 1), "the partition after the restart")
     facts = by_time(world, names)
     facts["fetch at 1"] = world.tell(topic, world.fetch(topic, 1)[0])
     facts["index"] = "there" if world.files(topic, ".index") else "missing"
