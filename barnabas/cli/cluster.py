@@ -77,6 +77,7 @@ def parser() -> Options:
     how.add_argument("--cancel", action="store_true", help="leave those that are under way where they were")
     client_options(moved)
     json_option(moved)
+    _features_verb(verbs)
     for name, (what, *examples) in _STEERING.items():
         verb = verbs.add(name, what, *examples)
         if name not in _OF_ALL:
@@ -84,6 +85,22 @@ def parser() -> Options:
             verb.add_argument("node_id", type=_node, metavar="N", nargs="?" if name == "stop" else None, help=which)
         _dir_option(verb)
     return options
+
+
+def _features_verb(verbs: Verbs) -> None:
+    leveled = verbs.add(
+        "features",
+        "show the levels of the cluster's features, or raise and lower them: all that are named, or none",
+        "barnabas cluster features",
+        "barnabas cluster features --latest  # once all brokers are of the new release",
+        "barnabas cluster features group.version=0 --downgrade",
+    )
+    leveled.add_argument("level", metavar="NAME=LEVEL", nargs="*", help="the level a feature is to have; 0 is off")
+    leveled.add_argument("--latest", action="store_true", help="all to the highest level that the broker asked knows")
+    leveled.add_argument("--downgrade", action="store_true", help="lower them, where nothing is lost by it")
+    leveled.add_argument("--dry-run", action="store_true", help="only say whether they could be changed")
+    client_options(leveled)
+    json_option(leveled)
 
 
 def _dir_option(verb: Options) -> None:
@@ -163,6 +180,11 @@ def main(arguments: Sequence[str]) -> int:
             from barnabas.cli.cluster_moves import reassign
 
             return reassign(admin, Path(given.file), verify=given.verify, cancel=given.cancel, as_json=given.json)
+        if given.verb == "features":
+            from barnabas.cli.cluster_features import change
+
+            how = {"latest": given.latest, "downgrade": given.downgrade, "dry": given.dry_run, "as_json": given.json}
+            return change(admin, given.level, **how)
         return _show(admin, given)
 
 
@@ -194,6 +216,7 @@ def _up(given: argparse.Namespace) -> int:
 
 def _show(admin: Admin, given: argparse.Namespace) -> int:
     """Show it: brokers and features also where no controller can be asked, which is a failure."""
+    from barnabas.cli.cluster_features import features_json, features_table
     from barnabas.net.errors import FeatureMissing
     from barnabas.net.topology import place_of
     from barnabas.protocol.errors import BarnabasError
@@ -216,10 +239,7 @@ def _show(admin: Admin, given: argparse.Namespace) -> int:
             controller=controller,
             brokers=[{"id": node, "host": host, "port": port} for node, host, port in cluster.brokers],
             quorum=quorum and quorum_json(quorum),
-            features={
-                name: {"level": features.finalized.get(name, 0), "supported": list(span)}
-                for name, span in features.supported.items()
-            },
+            features=features_json(features),
         )
         return _without_controller(fault)
     say(f"cluster {cluster.cluster_id}")
@@ -229,12 +249,8 @@ def _show(admin: Admin, given: argparse.Namespace) -> int:
     say(table(("broker", "address", ""), rows))
     if quorum is not None:
         _say_quorum(quorum)
-    levels = [
-        (name, features.finalized.get(name, 0), f"{least} to {most}")
-        for name, (least, most) in sorted(features.supported.items())
-    ]
     say()
-    say(table(("feature", "level", "supported"), levels) if levels else "no features")
+    say(features_table(features))
     return _without_controller(fault)
 
 

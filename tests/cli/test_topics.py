@@ -248,6 +248,24 @@ def test_a_cluster_is_shown(at: Terminal) -> None:
     assert any(row[:2] == ["metadata.version", str(level)] for row in rest)
 
 
+def test_levels_of_features_are_shown_raised_and_lowered(at: Terminal) -> None:
+    """That nothing changes where one of them cannot is the broker's doing: `broker/node/test_cluster_features.py`."""
+    name = "eligible.leader.replicas.version"
+    first, *rest = at.good("cluster", "features")
+    assert first == ["feature", "level", "supported"]
+    assert [name, "1", "0", "to", "1"] in rest
+    assert at.good("cluster", "features", f"{name}=0", "--downgrade", "--dry-run") == [
+        [name, "would", "be", "at", "0,", "was", "at", "1"]
+    ]
+    assert one(at, "cluster", "features")["features"][name] == {"level": 1, "supported": [0, 1]}
+    assert at.good("cluster", "features", f"{name}=0", "--downgrade") == [[name, "is", "at", "0,", "was", "at", "1"]]
+    assert one(at, "cluster", "features")["features"][name]["level"] == 0
+    assert "INVALID_UPDATE_VERSION" in at.bad("cluster", "features", f"{name}=2", code=1)
+    assert one(at, "cluster", "features", "--latest")["changes"] == {name: 1}
+    assert at.good("cluster", "features", "--latest") == [["all", "are", "there", "already"]]
+    assert "such as metadata.version=30" in at.bad("cluster", "features", f"{name}=x", code=2)
+
+
 @pytest.mark.parametrize(("kraft", "controller"), [(True, 2), (False, 3)])
 def test_the_controller_is_who_leads_the_quorum(
     kraft: bool, controller: int, capsys: pytest.CaptureFixture[str]

@@ -159,6 +159,9 @@ def test_features_are_described_and_set(admin: Admin) -> None:
     assert least <= level <= most
     assert features.epoch >= 0
     admin.update_features({"metadata.version": level}, validate_only=True)
+    admin.update_features({"group.version": 0}, downgrade=True, validate_only=True)
+    with pytest.raises(KafkaError, match="Can't downgrade"):
+        admin.update_features({"group.version": 0}, validate_only=True)
     with pytest.raises(KafkaError, match="INVALID_UPDATE_VERSION"):
         admin.update_features({"metadata.version": most + 1000})
     after = admin.describe_features()

@@ -47,8 +47,10 @@ class Row:
 
 
 def in_order(id_: str) -> tuple[int, str]:
-    """F, T, P, L, R, M, S, G, K, H, V; then by number."""
-    return "FTPLRMSGKHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+    """F, T, P, L, R, M, S, G, K, H, V, U; then by number."""
+    return "FTPLRMSGKHVU".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[
+        -1
+    ]
 
 
 def words(facts: Facts, only: list[str] | None = None) -> str:

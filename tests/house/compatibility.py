@@ -69,7 +69,7 @@ REMARKS: dict[int, str] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "none: nobody has credentials",
     ApiKey.DESCRIBE_QUORUM: VOTERS,
     ApiKey.UNREGISTER_BROKER: "not of one that is alive, which Kafka forgets until it is started anew",
-    ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
+    ApiKey.UPDATE_FEATURES: "`metadata.version` is never lowered",
     ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "who joins 625 members or 10,000 partitions has its part at its next heartbeat",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,

@@ -152,6 +152,14 @@ class TestKafkaTools:
         features = tool("kafka-features", "describe")
         assert "Feature: metadata.version" in features
         assert "Feature: group.version" in features
+        eligible = "eligible.leader.replicas.version"
+        said = tool("kafka-features", "downgrade", "--feature", f"{eligible}=0")
+        assert f"{eligible} was downgraded to 0." in said
+        (line,) = [one for one in tool("kafka-features", "describe").splitlines() if eligible in one]
+        assert "FinalizedVersionLevel: 0" in line
+        assert f"{eligible} was upgraded to 1." in tool("kafka-features", "upgrade", "--feature", f"{eligible}=1")
+        fault = "Refusing to perform the requested downgrade because it might delete metadata information"
+        tool("kafka-features", "downgrade", "--feature", "metadata.version=29", code=1, fault=fault)
         status = tool("kafka-metadata-quorum", "describe", "--status")
         assert "LeaderId:               1\n" in status
         _, *voters = tool("kafka-metadata-quorum", "describe", "--replication").splitlines()

@@ -10,6 +10,8 @@ What concerns many partitions is a job of bounded steps that has its turn alone 
 one batch like any other, made on the side and put in force in one step: nobody ever sees a part of it. What becomes of
 the partitions of a broker that is fenced or unfenced comes in slices, as in Apache Kafka (`leadership`).
 
+Long because whatever is asked of a controller is here; how each is decided stands in the rooms beside it.
+
 Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `ProducerIdControlManager` of Apache Kafka.
 """
 
@@ -22,6 +24,7 @@ from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import config_rules, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.features import ELIGIBLE, SUPPORTED_FEATURES, Spans, Update, new_levels
 from barnabas.broker.cluster.image import Delta, Image, PartitionState
 from barnabas.broker.cluster.leadership import judge, resigned
 from barnabas.broker.cluster.offsets_topic import is_offsets_topic
@@ -38,6 +41,7 @@ from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
 from barnabas.broker.cluster.writing import Writing
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.quorum import voters_of
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
@@ -61,7 +65,8 @@ CHANGED_SETTINGS_WEIGHT: Final = 5
 class LocalController:
     """Takes proposals, one after the other; `publish` hears of every committed change before its answer goes out.
 
-    `defer` runs a callback a little later, never from inside the call; `run` takes on jobs.
+    `defer` runs a callback a little later, never from inside the call; `run` takes on jobs;
+    `features` tells which levels this release knows.
     """
 
     def __init__(
@@ -73,8 +78,10 @@ class LocalController:
         publish: Callable[[Delta], None],
         defer: Callable[[Callable[[], None]], None],
         run: RunJob,
+        features: Callable[[], Spans] = lambda: SUPPORTED_FEATURES,
     ) -> None:
         self._config = config
+        self._features = features
         self._log = log
         self._image = image
         self._entropy = entropy
@@ -300,6 +307,17 @@ class LocalController:
 
         self._turns.take(len(moves), self._decide(decide, decided), decided)
 
+    def update_features(self, updates: Sequence[Update], validate_only: bool, done: Commit) -> None:
+        """Bring features, each named once, to other levels: all of them, or, for a KafkaError, none (KIP-1022)."""
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            controllers = [one.node_id for one in voters_of(self._config)]
+            records = new_levels(image, updates, self._features(), self._config.node_id, controllers)
+            yield from ()
+            return [] if validate_only else records
+
+        self._turns.take(len(updates), self._decide(decide, done), done)
+
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""
 
@@ -348,7 +366,7 @@ class LocalController:
     def terms_of(self, topic: str) -> Terms:
         """What the settings of a topic say of who may lead it."""
         given = self.pending.topic_overrides(topic)
-        return terms_from(given, self._config)
+        return terms_from(given, self._config, eligible=ELIGIBLE in self.pending.features)
 
     @property
     def pending(self) -> Image:

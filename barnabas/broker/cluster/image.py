@@ -43,7 +43,7 @@ GROUP_RESOURCE: Final = 32
 
 @dataclass(slots=True, frozen=True)
 class BrokerState:
-    """A registered broker. `endpoints` are (listener, host, port) triples."""
+    """A registered broker. `endpoints` are (listener, host, port) triples, `features` (name, lowest, highest) level."""
 
     broker_id: int
     broker_epoch: int
@@ -51,6 +51,7 @@ class BrokerState:
     endpoints: tuple[tuple[str, str, int], ...]
     rack: str | None
     fenced: bool
+    features: tuple[tuple[str, int, int], ...] = ()
 
     def endpoint(self, listener: str) -> tuple[str, int] | None:
         """Host and port of a listener, or None when this broker has none of that name."""
@@ -137,6 +138,7 @@ class Image:
         self.settings_bytes = 0
         """What the settings take in memory (`settings_room`)."""
         self.features: dict[str, int] = {}
+        """Levels above 0: what is off is not there."""
         self.next_producer_id = 0
         self._owner = object()
 
@@ -270,6 +272,7 @@ class Image:
                 broker.endpoints,
                 broker.rack,
                 broker.fenced,
+                broker.features,
             )
         for topic in self.topics.values():
             yield Topic(topic.topic_id, topic.name)
@@ -306,6 +309,7 @@ def _register(image: Image, record: RegisterBroker, delta: Delta) -> None:
         tuple(tuple(endpoint) for endpoint in record.endpoints),  # type: ignore[misc]
         record.rack,
         record.fenced,
+        tuple(tuple(span) for span in record.features),  # type: ignore[misc]
     )
     delta.brokers = True
 
@@ -409,7 +413,10 @@ def _producer_ids(image: Image, record: ProducerIds, delta: Delta) -> None:
 
 
 def _feature(image: Image, record: FeatureLevel, delta: Delta) -> None:
-    image.features[record.name] = record.level
+    if record.level:
+        image.features[record.name] = record.level
+    else:
+        image.features.pop(record.name, None)
 
 
 def _cluster(image: Image, record: Cluster, delta: Delta) -> None:

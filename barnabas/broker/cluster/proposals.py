@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.features import Update
 from barnabas.broker.cluster.producer_ids import BlockSource
 from barnabas.broker.cluster.reassignment import Move
+from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.ports import Controller
 from barnabas.protocol.errors import KafkaError
@@ -50,6 +52,9 @@ class Proposals(Controller, BlockSource, Protocol):
         done: Callable[[list[KafkaError | None]], None],
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
+
+    def update_features(self, updates: Sequence[Update], validate_only: bool, done: Commit) -> None:
+        """Bring features, each named once, to other levels: all of them, or, for a KafkaError, none."""
 
     def reassign(
         self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]

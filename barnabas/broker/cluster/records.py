@@ -17,7 +17,10 @@ from barnabas.protocol.ids import Buffer
 
 
 class RegisterBroker(NamedTuple):
-    """A broker has come up, still fenced. `endpoints` are (listener, host, port) triples."""
+    """A broker has come up, still fenced. `endpoints` are (listener, host, port) triples.
+
+    `features` are (name, lowest, highest) level that its release knows; an earlier release wrote none.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -25,6 +28,7 @@ class RegisterBroker(NamedTuple):
     endpoints: tuple[tuple[str, str, int], ...]
     rack: str | None = None
     fenced: bool = True
+    features: tuple[tuple[str, int, int], ...] = ()
 
 
 class BrokerChange(NamedTuple):
@@ -107,7 +111,7 @@ class ProducerIds(NamedTuple):
 
 
 class FeatureLevel(NamedTuple):
-    """A feature of the cluster is at this level."""
+    """A feature of the cluster is at this level; at 0 it is off."""
 
     name: str
     level: int

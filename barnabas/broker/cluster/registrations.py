@@ -124,7 +124,8 @@ class Registrations:
             )
         epoch = offset if known is None else max(offset, known.broker_epoch + 1)
         self._sessions[asked.broker_id] = _Session(now_ms, offset, True)
-        return RegisterBroker(asked.broker_id, epoch, asked.incarnation_id, asked.endpoints, asked.rack, fenced=True)
+        me, life = asked.broker_id, asked.incarnation_id
+        return RegisterBroker(me, epoch, life, asked.endpoints, asked.rack, True, asked.features)
 
     def heartbeat(self, image: Image, beat: Heartbeat, now_ms: int) -> Beat:
         """Take in a sign of life.

@@ -13,7 +13,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.features import Update
 from barnabas.broker.cluster.reassignment import Move
+from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.ports import IsrAnswer, IsrProposal
@@ -129,6 +131,10 @@ class RemoteController:
     ) -> None:
         """Refused: such requests are forwarded whole."""
         done([_fault(-1) for _ in resources])
+
+    def update_features(self, updates: Sequence[Update], validate_only: bool, done: Commit) -> None:
+        """Refused: such requests are forwarded whole."""
+        done(_fault(-1))
 
     def reassign(
         self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]

@@ -15,6 +15,9 @@ The leader stays if it may lead; else the first of the replicas, in their order,
 ISR is empty, of the ELR. Else, where both are empty, the last known leader; else, where the topic lets it, anyone
 alive. The last two are told as a possible loss, are the whole ISR, and RECOVERING until the first follower is in sync.
 
+Where the feature `eligible.leader.replicas.version` is off nobody becomes eligible, and the last member of an ISR stays
+in it, unless it comes back without proof: nobody leads until it is back.
+
 Unlike Apache Kafka's, an ELR lasts through a change of `min.insync.replicas` as long as the ISR is below the new one.
 Source: `PartitionChangeBuilder` of Apache Kafka.
 """
@@ -36,10 +39,14 @@ _UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class Terms(NamedTuple):
-    """What a topic's settings say of it: `min.insync.replicas`, and whether anyone may lead where nobody else can."""
+    """What a topic's settings say of it: `min.insync.replicas`, and whether anyone may lead where nobody else can.
+
+    `eligible` is the cluster's: whether who leaves an ISR may be noted as eligible.
+    """
 
     min_isr: int = 1
     unclean: bool = False
+    eligible: bool = True
 
 
 DEFAULT: Final = Terms()
@@ -55,12 +62,13 @@ def default_terms(topic: str) -> Terms:
     return DEFAULT
 
 
-def terms_from(settings: Mapping[str, str], config: BrokerConfig) -> Terms:
+def terms_from(settings: Mapping[str, str], config: BrokerConfig, *, eligible: bool = True) -> Terms:
     """The terms of a topic that was given these settings; what it was not given is the broker's."""
     least, unclean = settings.get(MIN_ISR), settings.get(_UNCLEAN)
     return Terms(
         config.min_insync_replicas if least is None else int(least),
         config.unclean_leader_election_enable if unclean is None else unclean.strip().lower() == "true",
+        eligible,
     )
 
 
@@ -87,6 +95,8 @@ def settle(
     """
     target = state.isr if isr is None else isr
     replicas = state.replicas if replicas is None else replicas
+    if not (target or terms.eligible or state.elr) and lost == NO_LEADER:
+        target = tuple(one for one in state.isr if one in replicas)
     elr = eligible(state, target, terms, lost, replicas)
     leader, unclean = _elect(state, target, elr, terms, able, replicas)
     if unclean:
@@ -118,7 +128,8 @@ def eligible(
     """Who of `replicas` has all that was committed besides the members of `isr`, which is the ISR from now on."""
     if len(isr) >= min(terms.min_isr, len(replicas)):
         return ()
-    have = sorted({*state.elr, *state.isr} & set(replicas))
+    had = {*state.elr, *state.isr} if terms.eligible or not isr else {*state.elr}
+    have = sorted(had & set(replicas))
     return tuple(one for one in have if one not in isr and one != lost)
 
 

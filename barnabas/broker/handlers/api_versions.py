@@ -5,7 +5,8 @@ r"""ApiVersions (18). A real broker answers it before anything else, whatever ve
 - v3 on carries the client's software name and version, each `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`, else
   INVALID_REQUEST.
 - Produce is advertised from 0 and refused up to 2: older librdkafka sends uncompressed otherwise (KAFKA-18659).
-- Supported features are those of the release; finalized ones those of the metadata (KIP-584).
+- Supported features are those of the release; finalized ones those of the metadata (KIP-584), whose
+  epoch is the offset of the last record that was heard of.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.registry import advertised_versions, peer_versions
 from barnabas.broker.handlers.services import Services
@@ -50,10 +50,10 @@ def handle(services: Services, request: ApiVersionsRequest, context: RequestCont
             api_keys=[ApiVersion(key, first, last) for key, first, last in served],
             supported_features=[
                 SupportedFeatureKey(name, low, high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
+                for name, (low, high) in services.features.items()
                 if low or context.api_version >= _LEVEL_0_FROM
             ],
-            finalized_features_epoch=0 if finalized else -1,
+            finalized_features_epoch=services.metadata_end()[0] - 1 if finalized else -1,
             finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in finalized],
         )
     )

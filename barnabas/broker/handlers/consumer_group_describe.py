@@ -1,20 +1,22 @@
 """ConsumerGroupDescribe (69). A real broker tells of groups of the consumer protocol (KIP-848), member by member.
 
 One that is not there, or a classic one, is GROUP_ID_NOT_FOUND, after which an admin client asks DescribeGroups. v1:
-which members speak the classic protocol. One named twice is told once (Kafka tells it twice).
+which members speak the classic protocol. One named twice is told once (Kafka tells it twice). Where `group.version` is
+off, each is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.broker.cluster.features import GROUPS
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.describing import Told, describe_consumer
 from barnabas.broker.handlers.coordinators import check_named
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
 from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -44,6 +46,8 @@ def _serve(services: Services, request: ConsumerGroupDescribeRequest, context: R
 
 
 def _one(services: Services, context: RequestContext, group_id: str, charge: Callable[[int], None]) -> Job[Told]:
+    if GROUPS not in services.image.features:
+        return Told(DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, None, group_id), 1)
     try:
         check_named(services, context, Operation.DESCRIBE, group_id)
         return (yield from describe_consumer(services.groups.shard_of(group_id), group_id, charge))

@@ -2,8 +2,8 @@
 
 - What no member can mean (an epoch below -2, a first request without subscription or timeout): INVALID_REQUEST.
 - An assignor that is not in `group.consumer.assignors`: UNSUPPORTED_ASSIGNOR.
-- Without `consumer` in `group.coordinator.rebalance.protocols`: UNSUPPORTED_VERSION, at which a client says that it has
-  to take the classic protocol.
+- Without `consumer` in `group.coordinator.rebalance.protocols`, or where `group.version` is off: UNSUPPORTED_VERSION,
+  at which a client says that it has to take the classic protocol.
 - Before v1 the broker may be asked for a member id; from then on the member brings one. v1: regular expressions.
 
 Everything else stands in `group/consumer`.
@@ -11,6 +11,7 @@ Everything else stands in `group/consumer`.
 
 from __future__ import annotations
 
+from barnabas.broker.cluster.features import GROUPS
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.heartbeats import heartbeat, refused
 from barnabas.broker.group.consumer.values import LEFT, LEFT_FOR_A_WHILE
@@ -30,7 +31,7 @@ def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: 
     """Serve one heartbeat."""
     config = services.config
     try:
-        if "consumer" not in config.group_coordinator_rebalance_protocols:
+        if "consumer" not in config.group_coordinator_rebalance_protocols or GROUPS not in services.image.features:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if not may(services, context, Operation.READ, request.group_id):
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)

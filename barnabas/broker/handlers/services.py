@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.account import UNREAD, Account
+from barnabas.broker.cluster.features import Spans
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
@@ -131,7 +132,8 @@ class Services:
     """The rooms below, as handlers see them.
 
     `config` is in force now, `static_config` what the broker was started with, `stored_settings` whether what clients
-    stored since counts; `image` is the committed one.
+    stored since counts; `image` is the committed one,
+    `features` what levels this release knows.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`);
     a gate is what waits for its end.
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
@@ -145,6 +147,7 @@ class Services:
     static_config: BrokerConfig
     cluster_id: str
     image: Image
+    features: Spans
     controller: Proposals
     replicas: ReplicaManager
     producer_ids: ProducerIdPool

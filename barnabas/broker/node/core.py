@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.mutation_quota import MutationQuota
@@ -100,6 +101,8 @@ class Core:
         self.connections: dict[int, Connection] = {}
         self.on_jobs: Callable[[], None] = lambda: None
         """Called when a job can be stepped again (also from within other methods): arrange for `run_job_step`."""
+        self.features = SUPPORTED_FEATURES
+        """Levels that its release knows; another one may be played before the start."""
         self.fault: Exception | None = None
         """Why the start failed, once it has: the broker will never be ready."""
         self.rescheduled = True
@@ -114,7 +117,7 @@ class Core:
             holds_snapshot=peers is not None,
         )
         self.controller = LocalController(
-            config, self.metadata, self.image, entropy, self.publish, self.defer, self.run_alone
+            config, self.metadata, self.image, entropy, self.publish, self.defer, self.run_alone, lambda: self.features
         )
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
@@ -201,6 +204,7 @@ class Core:
             stored_settings=self.settings.stored,
             cluster_id=mine.cluster_id,
             image=self.image,
+            features=self.features,
             controller=proposals,
             replicas=self.replicas,
             producer_ids=ProducerIdPool(config.node_id, proposals),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from barnabas.broker.cluster.features import not_known_here
+from barnabas.broker.cluster.features import Spans, as_triples, not_known
 from barnabas.broker.cluster.judgement import DIRECTORY as METADATA_DIRECTORY
 from barnabas.broker.cluster.ledger import LEDGER_FILE
 from barnabas.broker.config.properties import parse_properties
@@ -129,13 +129,13 @@ def check_cluster(identity: Identity, known: str) -> None:
         )
 
 
-def check_features(levels: Mapping[str, int]) -> None:
-    """Compare the levels that the metadata is at with those of this release.
+def check_features(levels: Mapping[str, int], known: Spans) -> None:
+    """Compare the levels that the metadata is at with those that this release knows.
 
     Raises:
         DataDirError: a newer release has raised one of them.
     """
-    wrong = not_known_here(levels)
+    wrong = not_known(levels, as_triples(known))
     if wrong:
         raise DataDirError(
             f"the metadata is at levels that this release does not know ({wrong}): a newer one wrote it, and levels "

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.members import Members
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
@@ -111,7 +110,7 @@ def join(core: Core, mine: Identity) -> None:
         mine.cluster_id,
         core.entropy.uuid(),
         [Listener(*one) for one in core.endpoints_told],
-        [Feature(name, *span) for name, span in SUPPORTED_FEATURES.items()],
+        [Feature(name, *span) for name, span in core.features.items()],
         rack=config.broker_rack,
         previous_broker_epoch=proof.previous_epoch(core.disk, core.boot_id),
     )

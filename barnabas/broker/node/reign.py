@@ -18,14 +18,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster.controller import LocalController
-from barnabas.broker.cluster.features import SUPPORTED_FEATURES
+from barnabas.broker.cluster.features import first_levels
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.members import Members
 from barnabas.broker.cluster.quorum_log import QuorumLog
 from barnabas.broker.cluster.record_bytes import batch_of
 from barnabas.broker.cluster.record_log import Commit
-from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecord
+from barnabas.broker.cluster.records import Cluster, MetadataRecord
 from barnabas.broker.cluster.registrations import Registrations
 from barnabas.broker.cluster.succession import one_minimum
 from barnabas.broker.jobs import Job, at_once
@@ -105,7 +105,14 @@ class Reign:
         self.epoch = raft.epoch
         self.log = ReignLog(log, raft, core, appended)
         self.controller = LocalController(
-            config, self.log, self.image, core.entropy, lambda delta: None, core.defer, core.run_alone
+            config,
+            self.log,
+            self.image,
+            core.entropy,
+            lambda delta: None,
+            core.defer,
+            core.run_alone,
+            lambda: core.features,
         )
         stats = "kafka.controller:ControllerStats"
         self.members = Members(
@@ -142,11 +149,9 @@ class Reign:
 
 
 def _missing(image: Image, cluster_id: str, core: Core) -> list[MetadataRecord]:
-    """What the first controller of a cluster writes, and one of a release that knows more."""
+    """What the first controller of a cluster writes."""
     records: list[MetadataRecord] = [] if image.cluster_id else [Cluster(cluster_id)]
-    records += [
-        FeatureLevel(name, level) for name, (_, level) in SUPPORTED_FEATURES.items() if name not in image.features
-    ]
+    records += first_levels(image, core.features)
     return records + one_minimum(image, core.config)
 
 

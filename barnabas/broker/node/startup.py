@@ -18,14 +18,13 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.cluster.features import SUPPORTED_FEATURES
+from barnabas.broker.cluster.features import as_triples, first_levels
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, nobody_has_all, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import (
     BrokerChange,
     Cluster,
-    FeatureLevel,
     MetadataRecord,
     PartitionChange,
     ProducerIds,
@@ -118,7 +117,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     else:
         yield from _follow(core, core.member.caught_up)
         identity.check_cluster(mine, core.image.cluster_id)
-        identity.check_features(core.image.features)
+        identity.check_features(core.image.features, core.features)
         core.settings.refresh()
     core.phase = Phase.RECOVERING
     core.release_held()
@@ -159,7 +158,7 @@ def _take_charge(core: Core, mine: Identity, last_epoch: int) -> Job[Gate]:
     in_use = not mine.fresh and identity.in_use(core.disk)
     yield from core.metadata.load(core.image, in_use=in_use, last_epoch=last_epoch)
     identity.check_cluster(mine, core.image.cluster_id)
-    identity.check_features(core.image.features)
+    identity.check_features(core.image.features, core.features)
     controller.reload()
     core.settings.refresh()
     if core.peers is not None:
@@ -201,14 +200,12 @@ def _follow(core: Core, gate: Gate) -> Job[None]:
 
 
 def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
-    """What a first start writes, one after a release that did not, and one after records were lost and given up."""
+    """What a first start writes, and one after records were lost and given up."""
     image, handed_out = core.image, core.metadata.ledger.producer_ids_end
     records: list[MetadataRecord] = []
     if not image.cluster_id:
         records.append(Cluster(mine.cluster_id))
-    records += [
-        FeatureLevel(name, level) for name, (_, level) in SUPPORTED_FEATURES.items() if name not in image.features
-    ]
+    records += first_levels(image, core.features)
     if core.peers is not None:
         records += one_minimum(image, core.config)
     if image.next_producer_id < handed_out:
@@ -221,7 +218,8 @@ def _registration(core: Core) -> RegisterBroker:
     """This broker has come up anew: it is fenced, and is to lead nothing until it is unfenced."""
     config, old = core.config, core.image.brokers.get(core.config.node_id)
     epoch = 0 if old is None else old.broker_epoch + 1
-    return RegisterBroker(config.node_id, epoch, core.entropy.uuid(), core.endpoints_told, config.broker_rack)
+    life, known = core.entropy.uuid(), as_triples(core.features)
+    return RegisterBroker(config.node_id, epoch, life, core.endpoints_told, config.broker_rack, True, known)
 
 
 def _come_back(core: Core) -> Job[None]:

@@ -9,12 +9,13 @@ from barnabas.protocol.requests.update_features import (
     UpdateFeaturesResponse,
 )
 
+# Kafka's are not ignorable: its client sets the one that the version has. Ours says both, and each version has one.
 _FEATURE_UPDATE_KEY = Struct(
     FeatureUpdateKey,
     Field("feature", STRING, "0+"),
     Field("max_version_level", INT16, "0+"),
-    Field("allow_downgrade", BOOL, "0"),
-    Field("upgrade_type", INT8, "1+"),
+    Field("allow_downgrade", BOOL, "0", ignorable=True),
+    Field("upgrade_type", INT8, "1+", ignorable=True),
 )
 REQUEST = Struct(
     UpdateFeaturesRequest,

@@ -40,6 +40,32 @@ def settled(image, changes, number=0):
     return state.isr, state.elr, state.leader, state.last_known
 
 
+def test_nobody_is_eligible_where_that_is_off_and_the_last_in_sync_stays():
+    off = lambda topic: Terms(2, eligible=False)  # noqa: E731
+    image = image_of(((1, 2, 3), (1, 2), 1), dead=(3,))
+    assert settled(image, at_once(fenced(image, 1, off))) == ((2,), (), 2, ())
+    image.apply([BrokerChange(1, fenced=True), *at_once(fenced(image, 2, off)), BrokerChange(2, fenced=True)])
+    assert settled(image, []) == ((2,), (), -1, ()), "who left before waits for it"
+    image.apply([BrokerChange(1, fenced=False), *at_once(unfenced(image, 1, off))])
+    assert settled(image, []) == ((2,), (), -1, ())
+    assert settled(image, at_once(unfenced(image, 2, off))) == ((2,), (), 2, ())
+    image = image_of(((1, 2), (2,), -1), dead=(1,))
+    assert settled(image, at_once(unproven(image, 2, off))) == ((), (), -1, (2,)), "it may have lost what it had"
+    assert settled(image, at_once(unfenced(image, 2, off))) == ((2,), (), 2, ())
+    assert image.partition("t", 0).recovering, "which is told"
+
+
+@pytest.mark.parametrize(
+    ("before", "eligible", "expected"), [((), (), ((1,), (), -1, ())), ((2,), (2,), ((), (1, 2), -1, (1,)))]
+)
+def test_who_was_eligible_as_it_was_put_off_is_so_until_the_isr_is_large_enough(before, eligible, expected):
+    image = image_of(((1, 2, 3), (1,), 1), dead=(2, 3))
+    image.apply([PartitionChange(T, 0, elr=before)])
+    off = lambda topic: Terms(2, eligible=False)  # noqa: E731
+    assert settled(image, []) == ((1,), eligible, 1, ())
+    assert settled(image, at_once(fenced(image, 1, off))) == expected
+
+
 @pytest.mark.parametrize(
     ("replicas", "isr", "leader", "dead", "min_isr", "expected"),
     [

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES, Spans
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.log import Isolation, Log
@@ -102,6 +103,7 @@ class Node:
         self.core.set_endpoints(
             [Endpoint("PLAINTEXT", f"node-{node_id}", 9092), Endpoint("BROKERS", f"node-{node_id}", 9093)]
         )
+        self.core.features = cluster.releases.get(node_id, SUPPORTED_FEATURES)
         self.core.boot_id = f"machine {node_id}, boot {cluster.boots[node_id]}"
         self.core.on_jobs = self._told_of_jobs
         self.core.start(cluster.now_ms)
@@ -195,6 +197,8 @@ class Cluster:
         self.knocks: list[tuple[Node, int, Callable[[bool], None]]] = []
         self.taken: set[int] = set()
         """Brokers whose address another program has taken over."""
+        self.releases: dict[int, Spans] = {}
+        """Brokers of another release, from their next start on: what levels of features it knows."""
         self.older: set[int] = set()
         """Brokers of an earlier release: what they ask is of the version before the newest, where there is one.
         But for AlterPartition, whose earlier version says otherwise who is in sync."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.cluster.features import METADATA_VERSION
 from barnabas.broker.cluster.image import TOPIC_RESOURCE
-from barnabas.broker.cluster.judgement import DIRECTORY
-from barnabas.broker.cluster.records import FeatureLevel
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.member import Stage
@@ -117,24 +114,6 @@ def test_a_broker_of_another_cluster_is_refused_in_one_sentence():
     assert alive(three) == [1]
 
 
-def at_level(cluster, level):
-    cluster[CONTROLLER].core.controller.write([FeatureLevel("metadata.version", level)], lambda fault: None)
-    cluster.until(lambda: all(one.core.image.features["metadata.version"] == level for one in cluster.nodes.values()))
-
-
-def test_brokers_of_two_releases_are_in_one_cluster_at_the_level_of_the_older():
-    three = Cluster(1, 2)
-    at_level(three, METADATA_VERSION - 1)  # as the release before this one wrote it
-    for one in (1, 2):
-        three.stop(one)
-        node = three.start(one)
-        three.until(lambda: node.core.ready)  # noqa: B023
-        assert node.core.image.features["metadata.version"] == METADATA_VERSION - 1
-    three.start(3)
-    three.until(lambda: alive(three) == [1, 2, 3])
-    assert three[3].core.image.features["metadata.version"] == METADATA_VERSION - 1
-
-
 @pytest.mark.parametrize("older", [{1}, {2}, {2, 3}])
 def test_who_asks_in_the_versions_before_the_newest_is_one_of_the_cluster(older):
     """Registration, heartbeats, metadata, replication, the ISR and producer ids of an earlier release's broker."""
@@ -159,22 +138,6 @@ def test_who_asks_in_the_versions_before_the_newest_is_one_of_the_cluster(older)
         before = newest if key == ApiKey.ALTER_PARTITION else max(oldest, newest - 1)
         assert version == (before if node in older else newest), ApiKey(key).name
     assert {key for node, key in three.spoken if node in older} >= {ApiKey.FETCH}
-
-
-def test_a_release_that_does_not_know_the_level_does_not_start_and_says_so():
-    three = Cluster(1, 2)
-    at_level(three, METADATA_VERSION + 1)
-    late = three.start(3)
-    three.until(lambda: late.core.fault is not None)
-    assert "at levels of its features that this release does not know" in str(late.core.fault)
-    assert alive(three) == [1, 2]
-    three.stop(1)
-    log = f"{DIRECTORY}/{0:020d}.log"
-    before = three.disks[1].load(log)
-    back = three.start(1)
-    three.until(lambda: back.core.fault is not None)
-    assert "metadata.version 31, known from 7 to 30): a newer one wrote it" in str(back.core.fault)
-    assert three.disks[1].load(log) == before, "and nothing was changed"
 
 
 def test_a_broker_that_stood_alone_becomes_the_controller_of_a_cluster():

@@ -224,10 +224,12 @@ def test_the_quorum_is_this_broker_and_has_all_records(world: World) -> None:
         (1, FeatureUpdateKey("metadata.version", 25, upgrade_type=2), ErrorCode.INVALID_UPDATE_VERSION),
         (1, FeatureUpdateKey("metadata.version", 31), ErrorCode.INVALID_UPDATE_VERSION),
         (0, FeatureUpdateKey("metadata.version", 25, True), ErrorCode.INVALID_UPDATE_VERSION),
-        (2, FeatureUpdateKey("group.version", 0, upgrade_type=2), ErrorCode.INVALID_UPDATE_VERSION),
+        (2, FeatureUpdateKey("group.version", 0, upgrade_type=1), ErrorCode.INVALID_UPDATE_VERSION),
     ],
 )
-def test_a_feature_keeps_its_level(world: World, version: int, update: FeatureUpdateKey, code: int) -> None:
+def test_a_level_that_cannot_be_changes_nothing(
+    world: World, version: int, update: FeatureUpdateKey, code: int
+) -> None:
     levels = dict(world.core.image.features)
     assert world.ask(UpdateFeaturesRequest(feature_updates=[update]), version).error_code == code
     assert world.core.image.features == levels

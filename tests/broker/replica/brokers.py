@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.leadership import judge
 from barnabas.broker.cluster.records import MetadataRecord, Partition, PartitionChange, RegisterBroker, Topic
@@ -270,6 +271,7 @@ class Broker:
             static_config=config,
             cluster_id="",
             image=self.image,
+            features=SUPPORTED_FEATURES,
             controller=nothing,
             replicas=self.manager,
             producer_ids=nothing,
