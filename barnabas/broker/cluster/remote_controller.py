@@ -1,13 +1,15 @@
 """The controller of another broker, as the rooms of this one ask for changes (`proposals.Proposals`).
 
 What the controller answers is taken as it comes; what it has decided comes with the metadata, as for everybody. No
-answer is NOT_CONTROLLER, which whoever asks takes for "later".
+answer is NOT_CONTROLLER, which whoever asks takes for "later". ISRs that change in one step are proposed by one request
+(Apache Kafka's `DefaultAlterPartitionManager` gathers what comes while a request is under way).
 
 What clients ask to be changed is not asked from here: their requests are forwarded whole (`Services.forward`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -39,6 +41,8 @@ from barnabas.protocol.requests.create_topics import (
 Ask: TypeAlias = Callable[..., None]
 """`ask(request, done)`: `done(response or None)`, later."""
 CREATE_MS_MAX: Final = 30_000
+PROPOSED_AT_ONCE_MAX: Final = 250
+"""Partitions of one AlterPartition request, which takes the controller some 5 ms to read."""
 
 
 class RemoteController:
@@ -50,25 +54,42 @@ class RemoteController:
             group is served before its own topic is there, which goes by `ask`.
         node_id: this broker.
         epoch: in which this broker is registered now.
+        defer: runs a callback at the end of a step.
     """
 
-    def __init__(self, ask: Ask, create: Ask, node_id: int, epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        create: Ask,
+        node_id: int,
+        epoch: Callable[[], int],
+        defer: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._ask = ask
         self._create = create
         self._node_id = node_id
         self._epoch = epoch
+        self._defer = defer
+        self._gathered: list[tuple[IsrProposal, Callable[[IsrAnswer], None]]] = []  # one a partition, until a step ends
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
-        """Ask for another ISR."""
-        part = AlterPartitionPartition(
-            proposal.partition.partition,
-            proposal.leader_epoch,
-            new_isr_with_epochs=[BrokerState(*one) for one in zip(proposal.isr, proposal.epochs, strict=True)],
-            leader_recovery_state=int(proposal.recovering),
-            partition_epoch=proposal.partition_epoch,
-        )
-        topics = [AlterPartitionTopic(proposal.topic_id, [part])]
-        self._ask(AlterPartitionRequest(self._node_id, self._epoch(), topics), partial(_told_isr, done))
+        """Ask for another ISR, with all others of this step."""
+        self._gathered.append((proposal, done))
+        if len(self._gathered) == 1:
+            self._defer(self._propose)
+
+    def _propose(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for start in range(0, len(gathered), PROPOSED_AT_ONCE_MAX):
+            some = gathered[start : start + PROPOSED_AT_ONCE_MAX]
+            topics: dict[bytes, AlterPartitionTopic] = {}
+            told: dict[bytes, list[Callable[[IsrAnswer], None]]] = {}
+            for proposal, done in some:
+                topic = topics.setdefault(proposal.topic_id, AlterPartitionTopic(proposal.topic_id))
+                topic.partitions.append(_proposed(proposal))
+                told.setdefault(proposal.topic_id, []).append(done)
+            request = AlterPartitionRequest(self._node_id, self._epoch(), list(topics.values()))
+            self._ask(request, partial(_told_isrs, list(itertools.chain(*told.values()))))
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """Ask for a block of producer ids."""
@@ -153,20 +174,27 @@ def _fault(code: int, detail: str = "the controller cannot be asked now") -> Kaf
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller answers with error {code}")
 
 
-def _told_isr(done: Callable[[IsrAnswer], None], response: AlterPartitionResponse | None) -> None:
-    if response is None or response.error_code:
-        done(IsrAnswer(ErrorCode.NOT_CONTROLLER if response is None else response.error_code))
-        return
-    parts: list[Any] = [part for topic in response.topics for part in topic.partitions]
-    if len(parts) != 1:
-        done(IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
-        return
-    (part,) = parts
-    done(
-        IsrAnswer(
-            part.error_code, part.leader_epoch, part.partition_epoch, tuple(part.isr), part.leader_recovery_state == 1
-        )
+def _proposed(proposal: IsrProposal) -> AlterPartitionPartition:
+    return AlterPartitionPartition(
+        proposal.partition.partition,
+        proposal.leader_epoch,
+        new_isr_with_epochs=[BrokerState(*one) for one in zip(proposal.isr, proposal.epochs, strict=True)],
+        leader_recovery_state=int(proposal.recovering),
+        partition_epoch=proposal.partition_epoch,
     )
+
+
+def _told_isrs(told: list[Callable[[IsrAnswer], None]], response: AlterPartitionResponse | None) -> None:
+    """Tell each what became of its proposal: the answer has them in the order of the request."""
+    parts: list[Any] = [] if response is None else [part for topic in response.topics for part in topic.partitions]
+    if response is None or response.error_code or len(parts) != len(told):
+        code = ErrorCode.NOT_CONTROLLER if response is None else response.error_code
+        for done in told:
+            done(IsrAnswer(code or ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
+    for done, part in zip(told, parts, strict=True):
+        recovering = part.leader_recovery_state == 1
+        done(IsrAnswer(part.error_code, part.leader_epoch, part.partition_epoch, tuple(part.isr), recovering))
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

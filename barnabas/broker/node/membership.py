@@ -44,7 +44,8 @@ def proposals(core: Core) -> Proposals:
     def create(request: Any, done: Callable[[Any | None], None]) -> None:
         forward(request, lambda response: done(response.opened() if isinstance(response, Sealed) else response))
 
-    remote = RemoteController(_way_to_controller(core, Lane.CHANGES), create, core.config.node_id, lambda: _epoch(core))
+    ask, node_id = _way_to_controller(core, Lane.CHANGES), core.config.node_id
+    remote = RemoteController(ask, create, node_id, lambda: _epoch(core), core.defer)
     if core.isr_controller is core.controller:
         core.isr_controller = remote
     return remote

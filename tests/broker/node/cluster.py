@@ -130,6 +130,7 @@ class Node:
             newest = max(oldest, newest - 1)
         at = newest if version is None else min(version, newest)
         self.cluster.spoken[self.node_id, key] = at
+        self.cluster.asked[self.node_id, key] += 1
         frame = b"".join(codec.encode_request(key, at, 7, "broker", request))[4:]
         wire = self.wires.get((broker_id, lane))
         if wire is None:
@@ -202,6 +203,8 @@ class Cluster:
         self.older: set[int] = set()
         """Brokers of an earlier release: what they ask is of the version before the newest, where there is one.
         But for AlterPartition, whose earlier version says otherwise who is in sync."""
+        self.asked: Counter[tuple[int, int]] = Counter()
+        """How many requests of an API a broker has sent."""
         self.spoken: dict[tuple[int, int], int] = {}
         """By broker and API, the version that it asked in last."""
         self.off: set[int] = set()

@@ -709,3 +709,17 @@ def test_power_is_lost_everywhere_at_once_and_what_was_synced_is_there(three):
     three.until(lambda: all(node.core.ready for node in three.nodes.values()))
     three.until(lambda: sorted(three.state().isr) == [1, 2, 3])
     assert agree(three) == 5
+
+
+def test_partitions_that_come_back_in_sync_in_one_step_are_proposed_by_one_request():
+    """Apache Kafka's leader gathers them while a request is under way; a slice of 250 is proposed in one step here."""
+    three = Cluster()
+    three.create(replicas={number: [2, 3] for number in range(600)})
+    three.stop(3)
+    assert three.state(599).isr == (2,)
+    before = three.asked[2, ApiKey.ALTER_PARTITION]
+    three.start(3)
+    three.until(lambda: all(sorted(three.state(number).isr) == [2, 3] for number in range(600)))
+    three.advance(1000)
+    assert three.asked[2, ApiKey.ALTER_PARTITION] - before <= 6
+    assert three.asked[2, ApiKey.ALTER_PARTITION] - before >= 3, "and none is larger than a slice"
