@@ -46,6 +46,7 @@ def test_a_closed_connection_and_two_refusals_100_ms_apart(world: World) -> None
     world.evidence.closed(2, 7)
     assert world.answer(True) == 2
     assert (world.gone, world.knocks, world.evidence.next_deadline_ms()) == ([], [], AGAIN_MS)
+    assert AGAIN_MS >= 100, "a broker that is started anew has so long"
     world.advance(AGAIN_MS - 1)
     assert not world.knocks
     world.advance(1)

@@ -93,6 +93,14 @@ def test_a_level_may_be_asked_for_or_is_refused(asked: Update, why: str) -> None
     assert bool(told) == bool(why)
 
 
+def test_what_brokers_know_outlives_a_snapshot() -> None:
+    image, again = cluster(NEXT, SUPPORTED_FEATURES), Image()
+    again.apply(image.to_records())
+    assert again.brokers == image.brokers
+    assert again.brokers[1].features == as_triples(NEXT)
+    assert again.features == image.features
+
+
 def test_every_broker_and_controller_must_know_a_level_one_that_is_away_too() -> None:
     up = Update(METADATA, 31)
     older = cluster(NEXT, NEXT, SUPPORTED_FEATURES)
