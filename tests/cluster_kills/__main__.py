@@ -12,5 +12,6 @@ options = argparse.ArgumentParser(prog="python -m tests.cluster_kills", descript
 options.add_argument("--seconds", type=float, default=600)
 options.add_argument("--seed", default="1")
 options.add_argument("--only", choices=sorted(BLOWS), help="one kind of blow")
+options.add_argument("--controllers", type=int, choices=(1, 3, 4), help="how many; of one three are made")
 given = options.parse_args()
-sys.exit(min(soak(given.seconds, given.seed, only=given.only), 1))
+sys.exit(min(soak(given.seconds, given.seed, only=given.only, controllers=given.controllers), 1))

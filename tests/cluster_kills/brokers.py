@@ -8,11 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.cluster_files import plan_for, plan_of, write_settings
+from barnabas.cli.cluster_files import (
+    VOTERS,
+    controllers_of,
+    plan_for,
+    plan_of,
+    voters_told,
+    with_controllers,
+    write_settings,
+)
 from barnabas.cli.cluster_processes import find, gone, stem, tell
 from barnabas.protocol.batch import HEADER_SIZE, batches
 from tests.cli.process import BOUND_S, clean_environment, run
@@ -24,16 +32,21 @@ SETTINGS: Final = (
     "replica.lag.time.max.ms=3000",
     "offsets.topic.num.partitions=5",
 )
+GROWN_CALLS_MAX: Final = 5
 KEPT: Final = ("__cluster", "meta.properties", "quorum-state", "barnabas-ledger")
 """What a controller cannot lose: which is beyond the fault model."""
 
 
 class Brokers:
-    """Three, which are controllers, and those that are added. The data of broker 3 may lie on a small disk."""
+    """Three or more, of which some are controllers, and those that are added.
 
-    def __init__(self, directory: Path, *, small_disk: bool) -> None:
+    The data of broker 3 may lie on a small disk.
+    """
+
+    def __init__(self, directory: Path, *, small_disk: bool, controllers: int = 3) -> None:
         self.directory = directory
-        self.plan = plan_for(directory, 3, 0)
+        self.plan = plan_for(directory, max(3, controllers), 0)
+        with_controllers(directory, self.plan, {VOTERS: voters_told(self.plan.brokers[:controllers])})
         self.disk: SmallDisk | None = None
         if small_disk:
             with contextlib.suppress(OSError):  # this machine gives none
@@ -112,6 +125,41 @@ class Brokers:
         where = () if words[0] == "drain" else ("--dir", str(self.directory))
         done = run("cluster", *words, *where)
         assert not done.returncode, f"{words}: {done.stderr}"
+
+    def grow(self, until: Callable[[], str]) -> list[str]:
+        """`barnabas cluster grow` until three are controllers, and all serve; what each call came to.
+
+        Args:
+            until: called while the first call runs; "kill" ends that, too, wherever it is.
+        """
+        told: list[str] = []
+        while len(controllers_of(self.directory)) < 3 or not told:
+            assert len(told) < GROWN_CALLS_MAX, f"it does not grow: {told}"
+            command = subprocess.Popen(
+                [sys.executable, "-m", "barnabas", "cluster", "grow", "--dir", str(self.directory)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=clean_environment(),
+            )
+            if not told and until() == "kill":
+                command.kill()
+            _, wrong = command.communicate(timeout=4 * BOUND_S)
+            told.append(wrong.strip().rpartition("\n")[2] or f"ended with {command.returncode}")
+            for node_id, process in list(self._began.items()):  # it has started others in their place
+                if process.poll() is not None:
+                    self._wait(node_id)
+        for node_id in self.ids():
+            if find(self.directory, node_id) is None:
+                self.start(node_id)
+        return told
+
+    def hit(self, node_id: int) -> bool:
+        """Kill a broker, if it runs."""
+        running = find(self.directory, node_id)
+        if running is not None:
+            tell(running.pid, signal.SIGKILL)
+        return running is not None
 
     def _signal(self, node_id: int, number: int) -> None:
         running = find(self.directory, node_id)

@@ -19,18 +19,26 @@ MOMENTS_S: Final = (0.0, 0.01, 0.1, 0.3, 0.7, 1.5, 4.0)
 ROUNDS: Final = 2
 LOOKS_MAX: Final = 600
 LOOK_S: Final = 0.2
-FOURTH: Final = 4
+GROW_S: Final = 8.0
+"""What `cluster grow` takes here."""
 
 
 class Run:
-    """One seed. A blow ends with all brokers running; not all need be in sync by then."""
+    """One seed. A blow ends with all brokers running; not all need be in sync by then.
 
-    def __init__(self, directory: Path, seed: int, *, small_disk: bool = True, members: bool = True) -> None:
+    `controllers` is how many there are: three, four, or one, of which `grow` makes three.
+    """
+
+    def __init__(
+        self, directory: Path, seed: int, *, small_disk: bool = True, members: bool = True, controllers: int = 3
+    ) -> None:
         self.chance = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.harmed = False
         """Whether files were damaged or taken away: then what is lost of them is told."""
-        self.brokers = Brokers(directory, small_disk=small_disk)
+        self.brokers = Brokers(directory, small_disk=small_disk and controllers > 1, controllers=controllers)
+        self.those = tuple(self.brokers.ids())
+        """Whom blows hit."""
         self._pause = threading.Event()
         self.load = Load(self.brokers.servers, members=members)
 
@@ -38,11 +46,15 @@ class Run:
         """A while, of the length that chance has."""
         self._pause.wait(self.chance.choice(MOMENTS_S))
 
+    def wait(self, seconds: float) -> None:
+        """So long."""
+        self._pause.wait(seconds)
+
     def one(self) -> int:
-        """Whom chance hits: any of the three, or whoever decides, leads or coordinates."""
+        """Whom chance hits: any of those, or whoever decides, leads or coordinates."""
         kind = self.chance.choice(("any", "controller", "leader", "coordinator"))
         if kind == "any":
-            return self.chance.choice((1, 2, 3))
+            return self.chance.choice(self.those)
         with Admin(bootstrap_servers=self.brokers.servers, request_timeout_ms=5000) as admin:
             if kind == "controller":
                 found = admin.describe_quorum().leader_id
@@ -51,7 +63,7 @@ class Run:
             else:
                 internal = admin.describe_topics("__consumer_offsets")["__consumer_offsets"]
                 found = self.chance.choice(internal.partitions).leader
-        return found if found in (1, 2, 3) else 1
+        return found if found in self.those else 1
 
     def blow(self, name: str | None = None) -> str:
         """Strike once, as chance has it or as named; what was done."""
@@ -169,7 +181,7 @@ def _pause(run: Run) -> str:
 
 def _two_in_turn(run: Run) -> str:
     """A second one is held as soon as the first goes on."""
-    first, second = run.chance.sample((1, 2, 3), 2)
+    first, second = run.chance.sample(run.those, 2)
     run.brokers.pause(first)
     run.moment()
     run.brokers.resume(first)
@@ -181,7 +193,7 @@ def _two_in_turn(run: Run) -> str:
 
 def _two_held(run: Run) -> str:
     """Two are held at a time: nothing goes on, nothing is lost."""
-    first, second = run.chance.sample((1, 2, 3), 2)
+    first, second = run.chance.sample(run.those, 2)
     run.brokers.pause(first)
     run.brokers.pause(second)
     run.moment()
@@ -193,7 +205,7 @@ def _two_held(run: Run) -> str:
 
 def _after_healed(run: Run) -> str:
     """A second one is killed within moments of the first being whole again."""
-    first, second = run.chance.sample((1, 2, 3), 2)
+    first, second = run.chance.sample(run.those, 2)
     run.brokers.kill(first)
     run.load.goes_on(1)
     run.brokers.start(first)
@@ -207,7 +219,7 @@ def _after_healed(run: Run) -> str:
 
 def _held_then_killed(run: Run) -> str:
     """One goes on that was held, and another is killed at once."""
-    first, second = run.chance.sample((1, 2, 3), 2)
+    first, second = run.chance.sample(run.those, 2)
     run.brokers.pause(first)
     run.moment()
     run.brokers.resume(first)
@@ -219,7 +231,7 @@ def _held_then_killed(run: Run) -> str:
 
 def _all_killed(run: Run) -> str:
     """All processes end, and come back in any order."""
-    order = run.chance.sample((1, 2, 3), 3)
+    order = run.chance.sample(run.those, len(run.those))
     for one in order:
         run.brokers.kill(one)
     for one in order:
@@ -231,7 +243,7 @@ def _all_killed(run: Run) -> str:
 
 def _rolling(run: Run) -> str:
     """Each is stopped in order and comes back; one of them is killed while it stops, or as it starts."""
-    order, hit = run.chance.sample((1, 2, 3), 3), run.chance.randrange(3)
+    order, hit = run.chance.sample(run.those, len(run.those)), run.chance.randrange(len(run.those))
     for number, one in enumerate(order):
         run.brokers.stop(one)
         if number == hit:
@@ -264,7 +276,7 @@ def _full(run: Run) -> str:
 def _damaged(run: Run) -> str:
     """Files of one are damaged while it is away; all others have what it had."""
     run.heals()
-    one = run.chance.choice((1, 2, 3))
+    one = run.chance.choice(run.those)
     killed = run.chance.randrange(2) == 0
     (run.brokers.kill if killed else run.brokers.stop)(one)
     run.harmed = True
@@ -305,8 +317,8 @@ def _grown(run: Run) -> str:
     with Admin(bootstrap_servers=run.brokers.servers) as admin:
         keys = [TopicPartition(one.name, number) for one in run.load.senders for number in range(PARTITIONS)]
         newest = max(run.brokers.ids())
-        admin.alter_partition_reassignments({key: run.chance.sample((1, 2, 3, newest), 3) for key in keys})
-    hit = run.chance.choice((None, 1, 2, 3))
+        admin.alter_partition_reassignments({key: run.chance.sample((*run.those, newest), 3) for key in keys})
+    hit = run.chance.choice((None, *run.those))
     if hit is not None:
         run.moment()
         run.brokers.kill(hit)
@@ -318,6 +330,28 @@ def _grown(run: Run) -> str:
     run.brokers.verb("drain", str(newest), "-b", run.brokers.servers)
     run.brokers.verb("remove", str(newest))
     return f"{newest}, {hit} is killed meanwhile"
+
+
+def grow(run: Run) -> str:
+    """Three controllers are made of one, while a broker is away, is killed, or the command itself is."""
+    away = run.chance.choice((None, None, 1, 2, 3))
+    if away is not None:
+        run.brokers.kill(away)
+    hit = run.chance.choice((None, 1, 2, 3, "kill"))
+
+    def meanwhile() -> str:
+        run.wait(run.chance.uniform(0, GROW_S))
+        if isinstance(hit, int):
+            run.brokers.hit(hit)
+        return str(hit)
+
+    told = run.brokers.grow(meanwhile)
+    with Admin(bootstrap_servers=run.brokers.servers, request_timeout_ms=5000) as admin:
+        voters = [one.replica_id for one in admin.describe_quorum().voters]
+    if voters != [1, 2, 3]:
+        raise Wrong(f"{voters} are controllers")
+    run.counts["grow"] += 1
+    return f"grow, {away} was away, {hit} is killed meanwhile: {told}"
 
 
 BLOWS: Final[dict[str, Callable[[Run], str]]] = {
