@@ -291,10 +291,8 @@ class Image:
                     state.elr,
                     state.last_known,
                 )
-        for (
-            kind,
-            resource,
-        ), settings in self.configs.items():  # as they came: to sort those of 50,000 groups is a step
+        # As they came: to sort those of 50,000 groups would be a step.
+        for (kind, resource), settings in self.configs.items():
             for name, value in sorted(settings.items()):
                 yield Config(kind, resource, name, value)
         if self.next_producer_id:
