@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
 
 import pytest
 
 from barnabas.net.host import writing
 from barnabas.net.host.writing import write_all
+from barnabas.protocol.ids import Buffer
 
 
 class Told(asyncio.Protocol):
@@ -18,17 +20,18 @@ class Told(asyncio.Protocol):
         self.paused = True
 
 
-class Forgetful:
+class Forgetful(asyncio.WriteTransport):
     """asyncio's transport as Python 3.13.0 has it: `writelines` leaves bytes and tells nobody."""
 
     def __init__(self) -> None:
-        self.written: list[bytes] = []
+        super().__init__()
+        self.written: list[Buffer] = []
         self.paused = False
 
-    def writelines(self, buffers: list[bytes]) -> None:
+    def writelines(self, buffers: Iterable[Buffer]) -> None:
         self.written += buffers
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Buffer) -> None:
         self.written.append(data)
         self.paused = True
 
