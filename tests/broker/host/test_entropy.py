@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
@@ -41,3 +42,18 @@ def test_a_uuid_is_of_version_4_and_no_dash_begins_its_text() -> None:
     for raw in (SystemEntropy().uuid() for _ in range(1000)):
         assert (raw[6] >> 4, raw[8] >> 6) == (4, 2)
         assert raw[0] >> 2 != 62
+
+
+def test_uuids_are_all_different_and_the_system_is_asked_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    system = os.urandom
+
+    def counted(size: int) -> bytes:
+        asked.append(size)
+        return system(size)
+
+    monkeypatch.setattr("os.urandom", counted)
+    entropy = SystemEntropy()
+    assert len({entropy.uuid() for _ in range(1000)}) == 1000
+    assert len(asked) < 50, "a member of a group waits for each"
+    assert max(asked) <= 1024
