@@ -134,25 +134,24 @@ class Channel(asyncio.BufferedProtocol):
         self.active_ms = now_ms = clock()
         host.received_bytes += nbytes
         receiver = self.receiver
-        if now_ms >= host.turns.late_ms:
-            receiver.received(nbytes)
-            host.turns.is_over(self, now_ms)
-            self._pump(now_ms)
-        elif (  # a small request that comes alone, as most do: `_pump` with nothing before it, nor behind it
-            nbytes >= MEDIUM_BYTES
-            or self.state is not _OPEN
-            or self.waits
-            or self.paused
-            or self.outstanding is not None
-            or (frame := receiver.only_frame(nbytes)) is None
+        if (  # a small request that comes alone, as most do: `_pump` with nothing before it, nor behind it
+            nbytes < MEDIUM_BYTES
+            and now_ms < host.turns.very_late_ms
+            and self.state is _OPEN
+            and not self.waits
+            and not self.paused
+            and self.outstanding is None
+            and (frame := receiver.only_frame(nbytes)) is not None
         ):
-            receiver.received(nbytes)
-            self._pump(now_ms)
-        else:
             try:
                 self._handle(frame, now_ms)
             except ProtocolError as error:
                 self.refuse(str(error))
+        else:
+            receiver.received(nbytes)
+            if now_ms >= host.turns.late_ms:
+                host.turns.is_over(self, now_ms)
+            self._pump(now_ms)
         host.settle()
         if host.rests:
             host.vigil.begin()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -69,7 +70,7 @@ class Host:
         self.relief = Relief(self)
         self.orphans = Orphans(self)
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
-        self.dirty: list[Channel] = []  # channels with something to send
+        self.dirty: deque[Channel] = deque()  # channels with something to send
         self.channels: dict[int, Channel] = {}
         self._locals: dict[int, Channel] = {}
         self.muted: dict[Channel, asyncio.TimerHandle] = {}
@@ -215,10 +216,9 @@ class Host:
 
     def settle(self) -> None:
         """At the end of every event: send the answers it produced, and arm the timer for what is due next."""
-        while self.dirty:
-            dirty, self.dirty = self.dirty, []
-            for channel in dirty:
-                channel.flush()
+        dirty = self.dirty
+        while dirty:
+            dirty.popleft().flush()
         if not self.core.rescheduled:
             return
         due_ms = self.core.next_deadline_ms()

@@ -42,7 +42,7 @@ _AT_ONCE: Final = 0
 class Turns:
     """One per host."""
 
-    __slots__ = ("_came", "_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due")
+    __slots__ = ("_came", "_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due", "very_late_ms")
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -50,6 +50,8 @@ class Turns:
         """Channels that wait for their turn."""
         self.late_ms = _AT_ONCE
         """From when on (ms) whoever has something to handle asks `is_over` first."""
+        self.very_late_ms = _AT_ONCE
+        """The same of a small request that comes alone: it waits in line no earlier, and most rounds hold only such."""
         self.look_due = False
         """Whether `looked` will be called: this is the round that was noticed, `_since_ms`."""
         self._since_ms = 0
@@ -64,7 +66,7 @@ class Turns:
             self._notice(now_ms)
         self._came += 1
         if self._came >= AT_ONCE:
-            self.late_ms = _AT_ONCE
+            self.late_ms = self.very_late_ms = _AT_ONCE
 
     def is_over(self, channel: Channel, now_ms: int) -> bool:
         """Whether what a channel has to handle waits for its turn, which it is told of (`Channel.take_turn`)."""
@@ -103,6 +105,7 @@ class Turns:
         self.look_due = True
         self._since_ms = now_ms
         self.late_ms = now_ms + LATE_MS
+        self.very_late_ms = now_ms + VERY_LATE_MS
         self._host.loop.call_soon(self.looked)
 
     def looked(self) -> None:
@@ -115,7 +118,7 @@ class Turns:
         self._came = 0
         host = self._host
         began_ms = now_ms = host.now_ms()
-        self.late_ms = now_ms + LATE_MS
+        self.late_ms = self.very_late_ms = now_ms + LATE_MS  # who comes then has the next look noticed
         until_ms = now_ms + max(min(now_ms - self._since_ms, VERY_LATE_MS) // 2, 1)
         while self.line and (now_ms >= self._rest_ms or not host.has_jobs):
             self.line.popleft().take_turn()
