@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct, error
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.api import ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
@@ -49,9 +49,17 @@ _new: Final = object.__new__
 
 _Known: TypeAlias = tuple[str | None, Any]
 """Client, and what another has said."""
-_Around: TypeAlias = tuple[int, bytes, bytes, _Known]
-"""Version, the bytes before and behind the id, and what they mean."""
-_NOTHING: Final[_Around] = -1, b"", b"", (None, None)
+
+
+class _Around(NamedTuple):
+    """What stands around an id in frames of one size: the id's length is the last of what is before it."""
+
+    version: int
+    before: bytes
+    behind: bytes
+    at: int
+    end: int
+    known: _Known
 
 
 class SaidByAll:
@@ -67,58 +75,57 @@ class SaidByAll:
         self._as_said_by: Callable[[Any, str], Any] = _join_by if joins else _sync_by
         self._count = 0
         self._tables: dict[int, dict[tuple[bytes, bytes], _Known]] = {}
-        self._last = _NOTHING
-        """What was recalled last, with its version: one group after the other comes together."""
+        self._last: dict[int, _Around] = {}
+        """What was recalled last of that size: one group after the other comes together, its ids of one length."""
 
     def recall(
         self, frame: memoryview, version: int, correlation_id: int, client_id_length: int
     ) -> tuple[RequestHeader, Any] | None:
         """Header and request of a frame whose surroundings are known, else None. Never raises."""
-        if len(frame) > FRAME_BYTES_MAX:
-            return None
-        data = frame[8:].tobytes()
-        last, before, behind, known = self._last
-        if last != version or not data.startswith(before) or not data.endswith(behind):
-            found = self._find(data, version, client_id_length)
-            if found is None:
+        size = len(frame)
+        last = self._last.get(size)
+        if last is not None:
+            said_in, before, behind, at, end, known = last
+            data = frame[8:].tobytes()
+        if last is None or said_in != version or not data.startswith(before) or not data.endswith(behind):
+            if size > FRAME_BYTES_MAX:
                 return None
-            _, before, behind, known = self._last = found
-        at, end = len(before), len(data) - len(behind)
+            data = frame[8:].tobytes()
+            last = self._find(data, version, client_id_length)
+            if last is None:
+                return None
+            self._last[size] = last
+            _, _, _, at, end, known = last
         try:
-            if version < self._flexible:
-                start = at + 2
-                length = data[at] << 8 | data[at + 1]
-            else:
-                start = at + 1
-                length = data[at] - 1
-            if end - start != length or not 0 <= length <= _ID_MAX:
-                return None  # also where the id is not there at all: what is behind it may begin with a zero
-            member_id = str(data[start:end], "utf-8")
-        except (IndexError, UnicodeDecodeError):
+            member_id = str(data[at:end], "utf-8")
+        except UnicodeDecodeError:
             return None
         header = _new(RequestHeader)  # made without `__init__`, as in `produce_again`
         header.client_id, said = known
         header.api_key, header.api_version, header.correlation_id = self._key, version, correlation_id
-        return header, self._as_said_by(said, member_id)
+        return header, said if said.member_id == member_id else self._as_said_by(said, member_id)
 
     def _find(self, data: bytes, version: int, client_id_length: int) -> _Around | None:
         """What stands around an id, by where the numbers in the frame say that this is, if that is known."""
         table = self._tables.get(version)
         if table is None:
             return None
-        at = 2 + client_id_length if client_id_length > 0 else 2
+        start = 2 + client_id_length if client_id_length > 0 else 2
         try:
             if version < self._flexible:
-                at += 2 + _short_at(data, at)[0] + (self._between if version else 4)
-                end = at + 2 + _short_at(data, at)[0]
+                start += 2 + _short_at(data, start)[0] + (self._between if version else 4)
+                at = start + 2
+                end = at + _short_at(data, start)[0]
             else:
-                at += 1 + data[at + 1] + self._between
-                end = at + data[at]
+                start += 1 + data[start + 1] + self._between
+                at = start + 1
+                end = start + data[start]
         except (error, IndexError):
             return None
-        before, behind = data[:at], data[end:]
-        known = table.get((before, behind))
-        return None if known is None else (version, before, behind, known)
+        known = table.get((data[:start], data[end:]))
+        if known is None or not 0 <= end - at <= _ID_MAX:
+            return None  # also where the id is not there at all: what is behind it may begin with a zero
+        return _Around(version, data[:at], data[end:], at, end, known)
 
     def remember(self, frame: memoryview, header: RequestHeader, request: Any) -> None:
         """Keep what stands around the member id of a frame that the compiled decoder has read."""
@@ -144,7 +151,7 @@ class SaidByAll:
             return
         if self._count >= SURROUNDINGS_MAX:
             self._tables.clear()
-            self._last = _NOTHING
+            self._last.clear()
             self._count = 0
         self._count += 1
         self._tables.setdefault(header.api_version, {})[around] = header.client_id, request

@@ -41,7 +41,7 @@ def forget() -> None:
         codec.decode_request(bytes(frame(key, version, SAYS[key]())))
     for key in SAYS:
         codec._again[key]._tables.clear()
-        codec._again[key]._last = joined_again._NOTHING
+        codec._again[key]._last.clear()
 
 
 def frame(key: int, version: int, message: Any, client: str | None = "me", number: int = 7) -> memoryview:
