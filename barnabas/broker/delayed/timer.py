@@ -107,10 +107,11 @@ class Timer:
     """Runs tasks at their deadlines (monotonic whole ms).
 
     `size` counts the tasks that lie in buckets; those that are due no longer count: they stand in `due`,
-    the run queue. `queued_total` counts the times that a bucket was put into the priority queue.
+    the run queue. `queued_total` counts the times that a bucket was put into the priority queue, and `earliest_ms` is
+    when the first of those that are in it expires, None while there is none.
     """
 
-    __slots__ = ("_queue", "_wheel", "_wheel_size", "due", "queued_total", "size")
+    __slots__ = ("_queue", "_wheel", "_wheel_size", "due", "earliest_ms", "queued_total", "size")
 
     def __init__(self, start_ms: int, tick_ms: int = TICK_MS, wheel_size: int = WHEEL_SIZE) -> None:
         self._wheel_size = wheel_size
@@ -118,6 +119,7 @@ class Timer:
         # (expiration, order of queueing, bucket): the order makes ties deterministic.
         self._queue: list[tuple[int, int, _Bucket]] = []
         self.queued_total = 0
+        self.earliest_ms: int | None = None
         self.due: deque[TimerTask] = deque()
         self.size = 0
 
@@ -154,6 +156,7 @@ class Timer:
             bucket.until_ms = expiration_ms + tick_ms
             self.queued_total += 1
             heapq.heappush(self._queue, (expiration_ms, self.queued_total, bucket))
+            self.earliest_ms = self._queue[0][0]
 
     def cancel(self, task: TimerTask) -> bool:
         """Take `task` out of its bucket; False when it lies in none (never added, due, cancelled before).
@@ -185,6 +188,7 @@ class Timer:
                 wheel.move_to(expiration_ms)
                 wheel = wheel.overflow
             self._flush(bucket)
+        self.earliest_ms = queue[0][0] if queue else None
         return True
 
     def run_due(self, now_ms: int, most: int = sys.maxsize) -> int:
@@ -206,9 +210,7 @@ class Timer:
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` and `run_due` have something to do: the earliest bucket, the past when tasks are due."""
-        if self.due:
-            return self._wheel.current_ms
-        return self._queue[0][0] if self._queue else None
+        return self._wheel.current_ms if self.due else self.earliest_ms
 
     def tasks(self) -> Iterator[TimerTask]:
         """The tasks in buckets, bucket by bucket as these expire; nothing may be added or cancelled meanwhile."""

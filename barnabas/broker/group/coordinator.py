@@ -106,7 +106,8 @@ class GroupCoordinator:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is due, nor anything earlier than `next_deadline_ms` last said."""
-        return not self._timer.due and self._timer.next_deadline_ms() == self._told_ms
+        timer = self._timer
+        return timer.earliest_ms == self._told_ms and not timer.due
 
     # Leadership
 
