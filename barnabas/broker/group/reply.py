@@ -29,7 +29,7 @@ class Reply:
 
     def refuse(self, code: int) -> None:
         """Answer with an error."""
-        self.context.respond(self._failure(code))
+        self.context.respond(self.refusal(code))
 
     def refusal(self, code: int) -> Any:
         """The answer that says an error, to be sent later."""

@@ -62,13 +62,14 @@ def serve(
     services: Services,
     request: Any,
     reply: Reply,
-    ask: Callable[[Shard, Reply], None],
-    operation: Operation = Operation.READ,
+    ask: Callable[[Shard, Any, Reply, int], None],
+    now_ms: int,
 ) -> bool:
-    """Have a group's shard serve a request about that group; True if nothing is left to do."""
+    """Have a group's shard serve a member's request; True if nothing is left to do."""
+    group_id = request.group_id
     try:
-        check_named(services, reply.context, operation, request.group_id)
-        ask(services.groups.shard_of(request.group_id), reply)
+        check_named(services, reply.context, Operation.READ, group_id)
+        ask(services.groups.shard_of(group_id), request, reply, now_ms)
     except KafkaError as fault:
         reply.refuse(fault.code)
     return nothing_left(services)

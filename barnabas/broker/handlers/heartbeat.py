@@ -16,9 +16,7 @@ from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResp
 
 def handle(services: Services, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> bool:
     """Note that the member is there."""
-    return serve(
-        services, request, Reply(context, _failure), lambda shard, reply: heartbeat(shard, request, reply, now_ms)
-    )
+    return serve(services, request, Reply(context, _failure), heartbeat, now_ms)
 
 
 def _failure(code: int) -> HeartbeatResponse:

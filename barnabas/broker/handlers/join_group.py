@@ -30,25 +30,34 @@ _WITHOUT_MEMBER: Final = frozenset(
 """Errors that Kafka tells without repeating who asked, unless he was let in and waits."""
 
 
-def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> bool:
-    """Let the member in, now or later."""
-    member_id = request.member_id
-    waits = False
+class _Joining(Reply):
+    """Answers a JoinGroup, of which nothing else is kept than who asked."""
 
-    def failure(code: int) -> JoinGroupResponse:
-        name = None if context.api_version >= NULL_PROTOCOL_FROM else ""
-        told_id = "" if code in _WITHOUT_MEMBER and not waits else member_id
+    __slots__ = ("_member_id", "waits")
+
+    def __init__(self, context: RequestContext, member_id: str) -> None:
+        self.context = context
+        self._member_id = member_id
+        self.waits = False
+
+    def refusal(self, code: int) -> JoinGroupResponse:
+        """The answer that says an error."""
+        name = None if self.context.api_version >= NULL_PROTOCOL_FROM else ""
+        told_id = "" if code in _WITHOUT_MEMBER and not self.waits else self._member_id
         return JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id)
 
-    reply = Reply(context, failure)
+
+def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> bool:
+    """Let the member in, now or later."""
+    reply = _Joining(context, request.member_id)
     config = services.config
+    group_id = request.group_id
     try:
-        check_named(services, context, Operation.READ, request.group_id)
-        low_ms, high_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-        if not low_ms <= request.session_timeout_ms <= high_ms:
+        check_named(services, context, Operation.READ, group_id)
+        if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        join(services.groups.shard_of(request.group_id), request, reply, now_ms)
-        waits = True
+        join(services.groups.shard_of(group_id), request, reply, now_ms)
+        reply.waits = True
     except KafkaError as fault:
         reply.refuse(fault.code)
     return nothing_left(services)

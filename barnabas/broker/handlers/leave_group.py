@@ -27,15 +27,15 @@ _MANY_FROM: Final = 3
 
 def handle(services: Services, request: LeaveGroupRequest, context: RequestContext, now_ms: int) -> None:
     """Take the members out."""
-    many = context.api_version >= _MANY_FROM
+    serve(services, request, reply_to(request, context), _take_out, now_ms)
+
+
+def _take_out(shard: Shard, request: LeaveGroupRequest, reply: Reply, now_ms: int) -> None:
+    many = reply.context.api_version >= _MANY_FROM
     leaving = request.members if many else [MemberIdentity(request.member_id)]
-
-    def ask(shard: Shard, reply: Reply) -> None:
-        try:
-            told = leave(shard, request.group_id, leaving, now_ms)
-        except KafkaError as fault:
-            told = [MemberResponse(one.member_id, one.group_instance_id, fault.code) for one in leaving]
-        response = LeaveGroupResponse(members=told) if many else LeaveGroupResponse(error_code=told[0].error_code)
-        shard.answer(reply, response, now_ms)
-
-    serve(services, request, reply_to(request, context), ask)
+    try:
+        told = leave(shard, request.group_id, leaving, now_ms)
+    except KafkaError as fault:
+        told = [MemberResponse(one.member_id, one.group_instance_id, fault.code) for one in leaving]
+    response = LeaveGroupResponse(members=told) if many else LeaveGroupResponse(error_code=told[0].error_code)
+    shard.answer(reply, response, now_ms)

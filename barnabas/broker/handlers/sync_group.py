@@ -24,7 +24,7 @@ def handle(services: Services, request: SyncGroupRequest, context: RequestContex
     if context.api_version >= _PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
         reply.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return True
-    return serve(services, request, reply, lambda shard, reply: sync(shard, request, reply, now_ms))
+    return serve(services, request, reply, sync, now_ms)
 
 
 def _failure(code: int) -> SyncGroupResponse:
