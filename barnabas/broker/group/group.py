@@ -8,7 +8,7 @@ What is in the log of it (generation, protocol, leader, members and their assign
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from barnabas.broker.group.alarms import Alarm
@@ -26,6 +26,7 @@ Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 Newcomer: TypeAlias = Callable[["Prepared | KafkaError | None"], None]
 """Goes on when a group is converted, or is not: with what is to be written first, or why it is refused."""
 
+_EMPTY: Final = GroupState.EMPTY
 CONSUMER: Final = "consumer"
 """The protocol type of groups that consume topics: the only one whose metadata a coordinator looks into."""
 
@@ -33,8 +34,9 @@ CONSUMER: Final = "consumer"
 class Member:
     """One member. `joining` and `syncing` are its requests that wait; `is_new` until its first generation.
 
-    For that it waits until `new_until_ms`. `size` is what it takes, `said_size` that without its assignment, as they
-    were weighed last (-1: it was not).
+    For that it waits until `new_until_ms`. Its session lasts until `session_until_ms`: the alarm `session` rings then,
+    or earlier. `size` is what it takes, `said_size` that without its assignment, as they were weighed last (-1: it was
+    not).
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class Member:
         "said_size",
         "session",
         "session_timeout_ms",
+        "session_until_ms",
         "size",
         "syncing",
     )
@@ -79,6 +82,7 @@ class Member:
         self.is_new = False
         self.new_until_ms = 0
         self.session: Alarm | None = None
+        self.session_until_ms = 0
         self.address = ""
         self.size = 0
         self.said_size = -1
@@ -105,10 +109,11 @@ class Member:
 
 
 class Pending(NamedTuple):
-    """An id that was given out, and not yet used: until when, and to which address."""
+    """An id that was given out, and not yet used: until when, to which address, and what it takes."""
 
     alarm: Alarm
     address: str
+    size: int
 
 
 class Group:
@@ -305,20 +310,23 @@ class Group:
 
     # Votes
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether whoever can do these protocols may come: one of them is known to all."""
-        if self.state is GroupState.EMPTY:
-            return bool(protocol_type) and any(True for _ in names)
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self.supported.get(name, 0) == everybody for name in names)
+        if self.state is _EMPTY:
+            return bool(protocol_type and protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        return len(self.members) in [self.supported.get(name, 0) for name, _ in protocols]
 
     def elect_protocol(self) -> str:
         """What most members like best, of what all of them know; of equals the one voted for first."""
         everybody = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
-            vote = next(name for name, _ in member.protocols if self.supported[name] == everybody)
-            votes[vote] = votes.get(vote, 0) + 1
+            for name, _ in member.protocols:
+                if self.supported[name] == everybody:
+                    votes[name] = votes.get(name, 0) + 1
+                    break
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:

@@ -88,7 +88,7 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
     if not _has_place(shard, group, request.member_id):
         _forget(shard, group, request.member_id, now_ms)
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-    if not group.supports(request.protocol_type, (name for name, _ in protocols)):
+    if not group.supports(request.protocol_type, protocols):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.member_id:
         _join_new(shard, group, request, protocols, reply, now_ms)
@@ -150,16 +150,17 @@ def _join_new(
     context = reply.context
     instance_id = request.group_instance_id
     chance = shard.shared.entropy.uuid().hex()  # as a `uuid.UUID` is written, in a fifth of its time
-    chance = f"{chance[:8]}-{chance[8:12]}-{chance[12:16]}-{chance[16:20]}-{chance[20:]}"
-    member_id = f"{context.client_id or '' if instance_id is None else instance_id}-{chance}"
+    name = context.client_id or "" if instance_id is None else instance_id
+    member_id = f"{name}-{chance[:8]}-{chance[8:12]}-{chance[12:16]}-{chance[16:20]}-{chance[20:]}"
     if instance_id is not None and instance_id in group.static:
         member = group.members[group.static[instance_id]]
         _take_place(shard, group, member, member_id, request, protocols, reply, now_ms)
     elif instance_id is None and context.api_version >= ID_REQUIRED_FROM:
         address = source_of(context.connection.client_host)
-        if not shard.shared.holdings.room_for(address, size_of_pending(member_id)):
+        size = size_of_pending(member_id)
+        if not shard.shared.holdings.room_for(address, size):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        give_out(shard, group, member_id, address, request.session_timeout_ms, now_ms)
+        give_out(shard, group, member_id, address, size, request.session_timeout_ms, now_ms)
         required = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         say_joined(shard, reply, required, now_ms)
     else:

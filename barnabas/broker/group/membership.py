@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from barnabas.broker.group.alarms import Alarm
+from collections.abc import Iterable
+
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import MEMBER_BYTES, PENDING_BYTES, size_of_text
 from barnabas.broker.group.reply import Reply
@@ -42,32 +43,44 @@ def weigh(shard: Shard, group: Group, member: Member) -> None:
 
 def weigh_assignment(shard: Shard, group: Group, member: Member) -> None:
     """The same, of one that says what it said when it was weighed last; its assignment may be another."""
-    if member.said_size < 0:
-        member.said_size = size_of_member(member) - len(member.assignment)
-    size = member.said_size + len(member.assignment)
-    if size != member.size:
-        shard.shared.holdings.take(member.address, size - member.size)
-        group.held += size - member.size
-        member.size = size
+    weigh_assignments(shard, group, (member,))
+
+
+def weigh_assignments(shard: Shard, group: Group, members: Iterable[Member]) -> None:
+    """The same of several."""
+    grown: dict[str, int] = {}
+    for member in members:
+        if member.said_size < 0:
+            member.said_size = size_of_member(member) - len(member.assignment)
+        size = member.said_size + len(member.assignment)
+        if size != member.size:
+            grown[member.address] = grown.get(member.address, 0) + size - member.size
+            member.size = size
+    for address, size in grown.items():
+        shard.shared.holdings.take(address, size)
+        group.held += size
 
 
 def take_pending(shard: Shard, group: Group, member_id: str) -> None:
     """An id that was given out is used, or will not be."""
-    shard.shared.alarms.stop(_use_pending(shard, group, member_id))
-
-
-def _use_pending(shard: Shard, group: Group, member_id: str) -> Alarm:
-    alarm, address = group.pending.pop(member_id)
-    shard.shared.holdings.take(address, -size_of_pending(member_id))
-    return alarm
+    alarm, address, size = group.pending.pop(member_id)
+    shard.shared.holdings.take(address, -size)
+    shard.shared.alarms.stop(alarm)
 
 
 def add_member(shard: Shard, group: Group, member: Member) -> None:
-    """A member more; the alarm of the id that it was given is its session's from now on, and has to be set."""
-    if member.member_id in group.pending:
-        member.session = _use_pending(shard, group, member.member_id)
+    """A new member, weighed as it comes; the alarm of the id that it was given is its session's from now on."""
+    growth = member.size = member.said_size
+    pending = group.pending.pop(member.member_id, None)
+    if pending is not None:
+        member.session = pending.alarm
+        if pending.address == member.address:
+            growth -= pending.size
+        else:
+            shard.shared.holdings.take(pending.address, -pending.size)
     group.add(member)
-    weigh_assignment(shard, group, member)
+    group.held += member.size
+    shard.shared.holdings.take(member.address, growth)
 
 
 def remove_member(shard: Shard, group: Group, member: Member, now_ms: int) -> None:

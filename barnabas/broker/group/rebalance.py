@@ -26,7 +26,6 @@ from barnabas.broker.group.group import Group, Member, Pending
 from barnabas.broker.group.membership import (
     as_told,
     remove_member,
-    size_of_pending,
     take_pending,
 )
 from barnabas.broker.group.reply import Reply
@@ -56,31 +55,37 @@ logger = logging.getLogger(__name__)
 
 
 def keep_alive(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
-    """A member was heard of: its session lasts its timeout from now on."""
+    """A member was heard of: its session lasts its timeout from now on. The alarm is put off when it rings."""
+    member.session_until_ms = until_ms = now_ms + member.session_timeout_ms
     alarm = member.session
     if alarm is None:
         alarm = member.session = Alarm(partial(_session_over, shard, group, member))
-    shard.shared.alarms.set(alarm, now_ms + member.session_timeout_ms)
+    if until_ms < alarm.deadline_ms:
+        shard.shared.alarms.set(alarm, until_ms)
 
 
 def begin_session(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
     """A new member waits for its first generation, `NEW_MEMBER_JOIN_MS` at most.
 
-    That is looked at when its session would be over, for most are in a generation by then, whose sessions end about
-    when this one would: the alarm is hardly moved.
+    That is looked at when its session would be over, for most are in a generation by then. An alarm that it has is that
+    of the id it was given, and rings about then.
     """
     member.new_until_ms = now_ms + NEW_MEMBER_JOIN_MS
     over = partial(_session_over, shard, group, member)
-    if member.session is None:
-        member.session = Alarm(over)
+    alarm = member.session
+    if alarm is None:
+        alarm = member.session = Alarm(over)
     else:
-        member.session.call(over)
-    shard.shared.alarms.set(member.session, min(now_ms + member.session_timeout_ms, member.new_until_ms))
+        alarm.call(over)
+    until_ms = min(now_ms + member.session_timeout_ms, member.new_until_ms)
+    if until_ms < alarm.deadline_ms:
+        shard.shared.alarms.set(alarm, until_ms)
 
 
 def _session_over(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
-    if member.is_new and member.session is not None and now_ms < member.new_until_ms:
-        shard.shared.alarms.set(member.session, member.new_until_ms)
+    until_ms = member.new_until_ms if member.is_new else member.session_until_ms
+    if now_ms < until_ms and member.session is not None:
+        shard.shared.alarms.set(member.session, until_ms)
         return
     if not member.is_new and (member.joining is not None or member.syncing is not None):
         return  # it waits for us, not we for it; the session goes on with the answer
@@ -97,11 +102,11 @@ def member_gone(shard: Shard, group: Group, now_ms: int) -> None:
         complete_join(shard, group, now_ms)
 
 
-def give_out(shard: Shard, group: Group, member_id: str, address: str, timeout_ms: int, now_ms: int) -> None:
-    """A member id was given out (KIP-394): a rebalance waits until it is used, at most a session."""
+def give_out(shard: Shard, group: Group, member_id: str, address: str, size: int, timeout_ms: int, now_ms: int) -> None:
+    """A member id of so many bytes was given out (KIP-394): a rebalance waits until it is used, at most a session."""
     alarm = Alarm(partial(_never_used, shard, group, member_id))
-    group.pending[member_id] = Pending(alarm, address)
-    shard.shared.holdings.take(address, size_of_pending(member_id))
+    group.pending[member_id] = Pending(alarm, address, size)
+    shard.shared.holdings.take(address, size)
     shard.shared.alarms.set(alarm, now_ms + timeout_ms)
 
 

@@ -100,19 +100,7 @@ def _encode_offset(committed: CommittedOffset) -> bytes:
 
 
 def _encode_group(group: StoredGroup) -> bytes:
-    members = [
-        MemberMetadata(
-            one.member_id,
-            one.instance_id,
-            one.client_id,
-            one.client_host,
-            one.rebalance_timeout_ms,
-            one.session_timeout_ms,
-            one.subscription,
-            one.assignment,
-        )
-        for one in group.members
-    ]
+    members = [MemberMetadata(*one) for one in group.members]  # fields of both are in the same order
     return records.encode_value(
         GroupMetadataValue(
             group.protocol_type or "", group.generation, group.protocol, group.leader, group.since_ms, members

@@ -81,6 +81,7 @@ class Shard:
     __slots__ = (
         "_held",
         "_held_alarm",
+        "_reached",
         "end",
         "epoch",
         "gatherings",
@@ -104,6 +105,8 @@ class Shard:
         self.rising: list[Rising] = []
         """Heartbeats that wait to be written with others, to the end of the loop's round."""
         self.end = 0
+        self._reached = 0
+        """The high watermark, as it was seen last."""
         self._held: deque[_Held] = deque()
         self._held_alarm = Alarm(self._give_up)
 
@@ -193,7 +196,7 @@ class Shard:
 
     def answer(self, reply: Reply, response: Any, now_ms: int) -> None:
         """Answer, once all that was written so far is committed."""
-        if not self.behind:
+        if (self._reached >= self.end and not self._held) or not self.behind:
             reply.send(response)
             return
         deadline_ms = now_ms + self.shared.config.offsets_commit_timeout_ms
@@ -229,7 +232,9 @@ class Shard:
     @property
     def behind(self) -> bool:
         """Whether something was written that is not committed yet."""
-        return bool(self._held) or self.journal.high_watermark < self.end
+        if self._reached < self.end:  # it never goes back while this broker leads
+            self._reached = self.journal.high_watermark
+        return bool(self._held) or self._reached < self.end
 
     @property
     def writes_at_once(self) -> bool:

@@ -12,7 +12,7 @@ from functools import partial
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member
-from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh_assignment
+from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh_assignments
 from barnabas.broker.group.rebalance import (
     keep_alive,
     maybe_complete,
@@ -91,8 +91,7 @@ def _assign(shard: Shard, group: Group, assignments: Iterable[SyncGroupRequestAs
         prepare_or_complete(shard, group, now_ms)
         return
     shared.counts.rebalances += 1
-    for member in group.members.values():
-        weigh_assignment(shard, group, member)
+    weigh_assignments(shard, group, group.members.values())
     tell_synced(shard, group, partial(_assigned, group), now_ms)
 
 

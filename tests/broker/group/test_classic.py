@@ -404,6 +404,28 @@ def test_a_silent_member_is_out_after_its_session_and_the_others_are_told() -> N
     assert world.heartbeat(follower, generation) == UNKNOWN
 
 
+def test_a_heartbeat_moves_no_alarm_and_the_session_ends_when_it_says() -> None:
+    """To move it is a fifth of what a heartbeat costs; a session that is shorter from now on ends no later for that."""
+    world = World()
+    (leader,), generation = world.stable(1, session_ms=60_000)
+    alarm = world.group.members[leader].session
+    assert alarm is not None
+    rings_ms = alarm.deadline_ms
+    world.advance(50_000)
+    assert world.heartbeat(leader, generation) == NONE
+    assert alarm.deadline_ms == rings_ms
+    world.advance(59_999)
+    assert list(world.group.members) == [leader]
+    assert world.heartbeat(leader, generation) == NONE
+    again = world.join(leader, session_ms=6000)
+    generation = again.response.generation_id
+    assert world.sync(leader, generation, {leader: b""}).error == NONE
+    world.advance(5999)
+    assert list(world.group.members) == [leader]
+    world.advance(1)
+    assert not world.group.members
+
+
 def test_a_member_that_waits_for_the_others_does_not_expire() -> None:
     world = World()
     (leader, _), generation = world.stable(2, session_ms=60_000, rebalance_ms=300_000)

@@ -51,7 +51,7 @@ class ConsumerState(Enum):
 class ConsumerMember:
     """One member: what it said, what it has, and what rings for it. `join` and `sync` are a classic member's.
 
-    `size` are the bytes that it takes, `said_size` those of what it said (-1: not counted yet).
+    `session` rings at `session_until_ms`, or earlier. It takes `size` bytes, what it said `said_size` (-1: not known).
     """
 
     __slots__ = (
@@ -62,6 +62,7 @@ class ConsumerMember:
         "rebalance",
         "said_size",
         "session",
+        "session_until_ms",
         "size",
         "subscription",
         "sync",
@@ -78,7 +79,7 @@ class ConsumerMember:
         self.join: Alarm | None = None
         self.sync: Alarm | None = None
         self.address = ""
-        self.size = 0
+        self.size = self.session_until_ms = 0
         self.said_size = -1
 
     @property
@@ -122,9 +123,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = FIRST_EPOCH
+        self.epoch = self.target_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.target_epoch = FIRST_EPOCH
         self.target_at_ms = 0
         self.tried_at_ms = 0
         """When a target was computed last, written or not (time of day)."""

@@ -41,14 +41,22 @@ logger = logging.getLogger(__name__)
 
 
 def keep_alive(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    """A member was heard of: its session lasts its timeout from now on."""
+    """A member was heard of: its session lasts its timeout from now on. The alarm is put off when it rings."""
     alarm = member.session
     if alarm is None:
-        reason = "the member session expired"
-        alarm = member.session = Alarm(partial(time_is_over, shard, group, member, "session", reason))
+        alarm = member.session = Alarm(partial(_session_over, shard, group, member))
     classic = member.subscription.classic
     timeout_ms = session_timeout_ms(shard.shared, group.group_id) if classic is None else classic.session_timeout_ms
-    shard.shared.alarms.set(alarm, now_ms + timeout_ms)
+    member.session_until_ms = until_ms = now_ms + timeout_ms
+    if until_ms < alarm.deadline_ms:
+        shard.shared.alarms.set(alarm, until_ms)
+
+
+def _session_over(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    if now_ms < member.session_until_ms and member.session is not None:
+        shard.shared.alarms.set(member.session, member.session_until_ms)
+    else:
+        time_is_over(shard, group, member, "session", "the member session expired", now_ms)
 
 
 def watch_revocation(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
