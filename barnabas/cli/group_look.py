@@ -107,7 +107,8 @@ def existing(admin: Admin, topics: Iterable[str]) -> set[TopicPartition]:
 
 def standings(admin: Admin, *groups: Group) -> list[list[Standing]]:
     """Where groups stand in every partition that each has committed, or that a member of it has."""
-    committed = [admin.group_offsets(group.name) for group in groups]
+    offsets = admin.offsets_of_groups(*(group.name for group in groups))
+    committed = [offsets[group.name] for group in groups]
     owners = [{where: one for one in group.members or () for where in one.assignment} for group in groups]
     wanted = [sorted(ours.keys() | held.keys()) for ours, held in zip(committed, owners, strict=True)]
     everywhere = {where for some in wanted for where in some}

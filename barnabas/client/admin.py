@@ -289,6 +289,10 @@ class Admin(Handle):
         """What a group has committed, of these partitions or of all; partitions with nothing are left out."""
         return self._call(self._inner.group_offsets(name, partitions))
 
+    def offsets_of_groups(self, *names: str) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """What each of these groups, asked about together, has committed; partitions with nothing are left out."""
+        return self._call(self._inner.offsets_of_groups(*names))
+
     def alter_group_offsets(self, name: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
         """Sets where a group goes on; it must have no members, which would go on where they are."""
         self._call(self._inner.alter_group_offsets(name, offsets))

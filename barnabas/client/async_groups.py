@@ -16,8 +16,10 @@ from barnabas.client.consume.group.commits import (
     IDS_FROM,
     commit_request,
     fetch_request,
+    fetch_together_request,
     highest_version,
     read_commit,
+    read_fetched,
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, find_several_request, read_found
@@ -182,6 +184,16 @@ class AsyncGroups(Handle):
         await self._to_coordinator(group, request, read, version)
         return dict(sorted(found.items()))
 
+    async def offsets_of_groups(self, *names: str) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """What each of these groups, asked about together, has committed; partitions with nothing are left out."""
+        wanted = _checked_groups(names, "offsets_of_groups")
+        told = await self._ask_together(wanted, fetch_together_request, lambda answer: answer.groups, IDS_FROM - 1)
+        found = {}
+        for name in wanted:
+            offsets, code = read_fetched(told[name][1], self._client.cluster) if name in told else ({}, -1)
+            found[name] = await self.group_offsets(name) if code else dict(sorted(offsets.items()))
+        return found
+
     async def alter_group_offsets(self, name: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
         """Sets where a group goes on; it must have no members, which would go on where they are.
 
@@ -235,7 +247,11 @@ class AsyncGroups(Handle):
     # ---- inside -----------------------------------------------------------------------------------------------------
 
     async def _ask_together(
-        self, groups: Sequence[str], ask: Callable[[list[str]], Any], parts: Callable[[Any], Iterable[Any]]
+        self,
+        groups: Sequence[str],
+        ask: Callable[[list[str]], Any],
+        parts: Callable[[Any], Iterable[Any]],
+        max_version: int | None = None,
     ) -> dict[str, tuple[int, Any]]:
         """Asks each coordinator about all of its groups at once: by group, who was asked, and what was said of it.
 
@@ -256,7 +272,7 @@ class AsyncGroups(Handle):
                         by_node.setdefault(each.node_id, []).append(each.key)
             for node, names in by_node.items():
                 with suppress(KafkaError):  # a connection that ended is one, too
-                    answer = await self._client.send(node, ask(names), timeout_ms=ms)
+                    answer = await self._client.send(node, ask(names), timeout_ms=ms, max_version=max_version)
                     found |= {each.group_id: (node, each) for each in parts(answer)}
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets
@@ -24,6 +24,7 @@ from barnabas.protocol.requests.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 
 IDS_FROM: Final = 10  # the version of both that names topics by their ids alone
@@ -110,6 +111,20 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, cl
     return PerVersion(ApiKey.OFFSET_FETCH, make)
 
 
+def fetch_together_request(group_ids: Sequence[str]) -> PerVersion:
+    """An OffsetFetch of all that several groups have; older brokers are asked of the first alone, in the older form."""
+
+    def make(version: int) -> OffsetFetchRequest:
+        stable = version >= _STABLE_FROM
+        if version < _GROUPS_FROM:
+            return OffsetFetchRequest(group_ids[0], None, require_stable=stable)
+        return OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(one, topics=None) for one in group_ids], require_stable=stable
+        )
+
+    return PerVersion(ApiKey.OFFSET_FETCH, make)
+
+
 _STABLE_FROM: Final = 7
 
 
@@ -121,23 +136,22 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def reader_of_fetch(cluster: Cluster) -> Callable[[OffsetFetchResponse], tuple[Offsets, int]]:
-    """Takes an answer apart: what is committed (partitions with nothing are left out), and the first error."""
+    """Takes an answer about one group apart."""
+    return lambda response: read_fetched(response.groups[0] if response.groups else response, cluster)
 
-    def read(response: OffsetFetchResponse) -> tuple[Offsets, int]:
-        code = response.error_code
-        topics: Iterable[Any] = response.topics
-        if response.groups:
-            code, topics = response.groups[0].error_code, response.groups[0].topics
-        found: Offsets = {}
-        for topic in topics:
-            topic_id = getattr(topic, "topic_id", ZERO_UUID)
-            name = topic.name or cluster.topic_names.get(topic_id, "")
-            for part in topic.partitions:
-                code = code or part.error_code
-                if part.committed_offset >= 0 and not part.error_code:
-                    found[TopicPartition(name, part.partition_index)] = OffsetAndMetadata(
-                        part.committed_offset, part.metadata or "", part.committed_leader_epoch
-                    )
-        return found, code
 
-    return read
+def read_fetched(group: OffsetFetchResponseGroup | OffsetFetchResponse, cluster: Cluster) -> tuple[Offsets, int]:
+    """What a group has committed (partitions with nothing are left out), and the first error."""
+    code = group.error_code
+    topics: Iterable[Any] = group.topics
+    found: Offsets = {}
+    for topic in topics:
+        topic_id = getattr(topic, "topic_id", ZERO_UUID)
+        name = topic.name or cluster.topic_names.get(topic_id, "")
+        for part in topic.partitions:
+            code = code or part.error_code
+            if part.committed_offset >= 0 and not part.error_code:
+                found[TopicPartition(name, part.partition_index)] = OffsetAndMetadata(
+                    part.committed_offset, part.metadata or "", part.committed_leader_epoch
+                )
+    return found, code
