@@ -151,7 +151,7 @@ class Fetcher:
         max_version = self._sessions.setdefault(node_id, FetchSession()).fill(request, wanted)
         self._in_flight.add(node_id)
         self.fetches += 1
-        done = partial(self._on_fetched, node_id, wanted)
+        done = partial(self._on_fetched, node_id, wanted, now_ms)
         # The broker may hold the answer for max_wait_ms: that is no part of its answering time.
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         self.network.send(node_id, request, now_ms, done, timeout_ms=timeout_ms, max_version=max_version)
@@ -166,6 +166,7 @@ class Fetcher:
         self,
         node_id: int,
         wanted: dict[TopicPartition, Wanted],
+        asked_ms: int,
         response: FetchResponse | None,
         error: BarnabasError | None,
         now_ms: int,
@@ -184,6 +185,8 @@ class Fetcher:
         if not session.answered(response.error_code, response.session_id):
             self._on_refused(wanted, response.error_code, incremental, now_ms)
             return
+        if not response.responses:
+            self._rest(wanted, asked_ms)
         names = {want.topic_id: where.topic for where, want in wanted.items() if want.topic_id != ZERO_UUID}
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id) or self.metadata.cluster.topic_names.get(topic.topic_id, "")
@@ -207,6 +210,18 @@ class Fetcher:
             not self.metadata.update_requested
         ):
             self.metadata.request_update()
+
+    def _rest(self, wanted: Iterable[TopicPartition], asked_ms: int) -> None:
+        """An answer has nothing, and may have come before its time: nobody is asked again at once for that.
+
+        A new leader may not know yet that what was read is committed. It holds no request for what is behind that, as
+        Apache Kafka's does not, and would be asked without a pause for as long.
+        """
+        until_ms = asked_ms + min(self.config.retry_backoff_ms, self.config.fetch_max_wait_ms)
+        for where in wanted:
+            position = self.positions.get(where)
+            if position is not None:
+                position.retry_at_ms = max(position.retry_at_ms, until_ms)
 
     def _on_partition(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
         stale = position.phase is not Phase.FETCHING or position.offset != want.offset or position.buffered

@@ -568,6 +568,24 @@ def test_a_told_leader_is_asked_at_once() -> None:
     assert {sent.node_id for sent in world.drive()} == {1, 2}
 
 
+def test_an_answer_with_nothing_that_comes_before_its_time_is_no_reason_to_ask_again_at_once() -> None:
+    world = World()
+    world.at(101, 0).answer(answer(data(0), data(1)))
+    (sent,) = world.drive(1000)
+    sent.answer(FetchResponse(session_id=5), 1003)
+    assert world.fetcher.drive(1003) == 1000 + world.config.retry_backoff_ms
+    assert not world.drive(1099)
+    (sent,) = world.drive(1100)
+    sent.answer(FetchResponse(session_id=5), 1100 + world.config.fetch_max_wait_ms)
+    assert world.drive(1100 + world.config.fetch_max_wait_ms)
+
+
+def test_who_lets_nobody_wait_is_answered_with_nothing_and_asks_again() -> None:
+    world = World(fetch_max_wait_ms=0)
+    world.at(0, 0).answer(FetchResponse(session_id=5), 0)
+    assert world.drive(0)
+
+
 def test_other_errors_are_told() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), data(1)))
