@@ -48,6 +48,11 @@ ACTIVE: Final = 0
 _JUMP_MS_MAX: Final = 7_200_000
 _BURST_MS: Final = 2500
 _STORY_MS: Final = 5000
+_LATE: Final = {
+    "replica.lag.time.max.ms": "800",
+    "replica.fetch.wait.max.ms": "500",
+    "broker.session.timeout.ms": "9000",
+}
 
 
 class Fault(NamedTuple):
@@ -141,7 +146,7 @@ def draw_story(chance: random.Random, duration_ms: int, brokers: int) -> Story:
     if story == 2:
         late = [Fault(at_ms, SLOW_TO, long_ms, node=one), Fault(at_ms, SLOW_FROM, long_ms, node=other)]
         gone = Fault(soon_ms, KILL, long_ms, on_answer=True, node=other, on_isr=True)
-        return Story([*late, gone], {"replica.lag.time.max.ms": "800", "broker.session.timeout.ms": "9000"})
+        return Story([*late, gone], _LATE)
     gone = Fault(soon_ms + chance.randrange(1000), KILL, chance.randrange(300, 3000), node=one)
     return Story([Fault(at_ms, SLOW_FROM, long_ms, node=one), gone], {"replica.lag.time.max.ms": "30000"})
 

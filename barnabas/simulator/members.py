@@ -74,7 +74,7 @@ class Member(ClientProcess):
             partition = TopicPartition(record.topic, record.partition)
             self.handed[partition] = max(self.handed.get(partition, 0), record.offset + 1)
             self._tell(Handed(GROUP, self.machine.name, partition, record.offset))
-        if records and not auto:
+        if records and not auto and self._chance.randrange(2):
             with suppress(KafkaError, ClientTimeout):  # somebody else goes on where the last commit was
                 if self._chance.randrange(3):
                     await consumer.commit(timeout=_COMMIT_S)
@@ -109,6 +109,6 @@ class Keeping(ClientProcess):
                         await consumer.commit({self._partition: number}, timeout=_COMMIT_S)
                     else:
                         await consumer.committed([self._partition], timeout=_COMMIT_S)
-                await asyncio.sleep(self._chance.randrange(1, 1500) / 1000)
+                await asyncio.sleep(self._chance.randrange(1, 2500) / 1000)
         except asyncio.CancelledError:
             await consumer.close(0)

@@ -5,7 +5,7 @@ pieces, is chance's. Where the way is cut, pieces wait and come some time after 
 nothing of what it has sent gives up after `Network.patience_ns`.
 
     a piece   bytes
-    room      an int: the other side has read so many bytes
+    room      an int: the other side has read so many bytes more
     EOF       the sender has closed, and all it sent before has arrived
     RESET     the connection is no more; what was not read by then is lost
 """

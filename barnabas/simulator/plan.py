@@ -91,6 +91,7 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: in
     broker = {
         "log.message.timestamp.after.max.ms": str(2**63 - 1),  # clocks are hours apart
     }
+    broker["offsets.topic.num.partitions"] = "2"  # few, for all that is looked at is looked at after each turn
     broker |= {"barnabas.topics": f"{TOPIC}:2"} if brokers == 1 else _CLUSTER
     if synced:
         broker["log.flush.interval.messages"] = "1"
@@ -103,7 +104,7 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: in
             "log.roll.ms": str(chance.choice((2000, 10_000, 3_600_000))),
             "log.flush.offset.checkpoint.interval.ms": str(chance.choice((500, 5000, 60_000))),
             "replica.high.watermark.checkpoint.interval.ms": str(chance.choice((500, 5000))),
-            "connections.max.idle.ms": str(chance.choice((3000, 600_000))),
+            "connections.max.idle.ms": str(chance.choice((8000, 600_000))),
             "log.index.interval.bytes": str(chance.choice((0, 100, 4096))),
         }
         if brokers > 1:
@@ -154,7 +155,7 @@ def _with_quorum(plan: Plan, chance: Random, defaults: bool) -> None:
         return
     plan.broker |= {
         "controller.quorum.election.timeout.ms": str(chance.choice((200, 500, 1000))),
-        "controller.quorum.fetch.timeout.ms": str(chance.choice((1000, 2000, 4000))),
+        "controller.quorum.fetch.timeout.ms": str(chance.choice((1500, 2000, 4000))),
         "controller.quorum.election.backoff.max.ms": str(chance.choice((100, 1000))),
         "controller.quorum.request.timeout.ms": str(chance.choice((500, 2000))),
         "metadata.log.max.record.bytes.between.snapshots": str(chance.choice((300, 1000, 20_000_000))),
@@ -162,11 +163,13 @@ def _with_quorum(plan: Plan, chance: Random, defaults: bool) -> None:
 
 
 def _cluster(chance: Random) -> dict[str, str]:
+    lag_ms, answer_ms = chance.choice((800, 3000, 10_000, 30_000)), chance.choice((1000, 3000, 30_000))
     return {
         "broker.session.timeout.ms": str(chance.choice((1000, 3000, 9000))),
-        "broker.heartbeat.interval.ms": str(chance.choice((100, 300))),
-        "replica.lag.time.max.ms": str(chance.choice((800, 3000, 10_000, 30_000))),
-        "replica.socket.timeout.ms": str(chance.choice((1000, 3000, 30_000))),
+        "broker.heartbeat.interval.ms": str(chance.choice((200, 500))),
+        "replica.lag.time.max.ms": str(lag_ms),
+        "replica.socket.timeout.ms": str(answer_ms),
+        "replica.fetch.wait.max.ms": "500" if min(lag_ms, answer_ms) < 3000 else "2000",
     }
 
 
@@ -180,14 +183,14 @@ def _with_batches_apart(plan: Plan, chance: Random) -> None:
 
 
 def _with_group(plan: Plan, chance: Random, defaults: bool) -> None:
-    """Three members of a group, all of one protocol or of both, and a topic of few partitions for what they commit."""
-    plan.broker["offsets.topic.num.partitions"] = "2"
+    """Three members of a group, all of one protocol or of both."""
     protocols = chance.choice((("classic",), ("consumer",), ("classic", "consumer")))
+    del plan.consumers[1:]  # its members read, too
     plan.members = [{"group_protocol": chance.choice(protocols), **_member(chance, defaults)} for _ in range(3)]
     plan.faults = sorted([*plan.faults, *draw_member_faults(chance, plan.duration_ms, len(plan.members))])
     if defaults:
         return
-    heartbeat_ms, session_ms = chance.choice((250, 500)), chance.choice((1500, 6000))
+    heartbeat_ms, session_ms = chance.choice((500, 900)), chance.choice((2000, 6000))
     plan.broker |= {
         "group.min.session.timeout.ms": "100",
         "group.initial.rebalance.delay.ms": str(chance.choice((0, 500, 3000))),
@@ -206,7 +209,7 @@ def _member(chance: Random, defaults: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"enable_auto_commit": chance.randrange(2) == 0}
     if not defaults:
         settings |= {
-            "auto_commit_interval_ms": chance.choice((100, 1000)),
+            "auto_commit_interval_ms": chance.choice((500, 2000)),
             "max_poll_interval_ms": chance.choice((2000, 300_000)),
             "max_poll_records": chance.choice((3, 500)),
             "request_timeout_ms": chance.choice((1000, 10_000)),
@@ -235,7 +238,7 @@ def _consumer(chance: Random, defaults: bool) -> dict[str, Any]:
     if defaults:
         return {}
     return {
-        "fetch_max_wait_ms": chance.choice((300, 500, 2000)),
+        "fetch_max_wait_ms": chance.choice((500, 2000)),
         "fetch_min_bytes": chance.choice((1, 400)),  # one partition may give no more than 500
         "fetch_max_bytes": chance.choice((1000, 50 * 1024 * 1024)),
         "max_partition_fetch_bytes": chance.choice((500, 1024 * 1024)),

@@ -23,7 +23,8 @@ class ReplicaWatch:
         """`peers`: the brokers by node id, where every acknowledgement waits for its sync."""
         self._tell = tell
         self._peers = peers
-        self._counted: dict[tuple[TopicPartition, int], int] = {}
+        self._counted: dict[TopicPartition, dict[int, int]] = {}
+        """Of each partition that it leads the ends that it counts, by follower."""
         self._sights: dict[TopicPartition, Sight] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -78,11 +79,14 @@ class ReplicaWatch:
 
     def _look_at_counted(self, broker: BrokerProcess, key: TopicPartition, partition: Partition, peers: Peers) -> None:
         """What a leader has heard of its followers' ends; of those that are away or were cut since nothing is told."""
-        for follower, remote in partition.remotes.items():
-            end = remote.end.offset
-            if self._counted.get((key, follower)) == end:
+        ends = {follower: remote.end.offset for follower, remote in partition.remotes.items()}
+        known = self._counted.get(key)
+        if known == ends:
+            return
+        self._counted[key] = ends
+        for follower, end in ends.items():
+            if known is not None and known.get(follower) == end:
                 continue
-            self._counted[key, follower] = end
             peer = peers(follower)
             log = None if peer.core is None else peer.core.logs.logs.get(key)
             if log is not None and log.topic_id == partition.topic_id and log.log_end_offset >= end > 0:

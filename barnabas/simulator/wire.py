@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.protocol.ids import Buffer
 from barnabas.simulator.pipe import End, Item, Pipe
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from barnabas.simulator.loop import ProcessLoop
     from barnabas.simulator.network import Network
 
+_WINDOWS_TOLD: Final = 4
+"""Who reads tells of it when so large a part of the window is free again; else each read would be an event."""
 Tap = Callable[["Wire", bool, bytes], None]
 """Is told of bytes as the process reads (True) or writes (False) them."""
 
@@ -38,6 +40,8 @@ class Wire(asyncio.Transport):
         self._protocol: Any = None
         self._inbox: deque[bytes] = deque()
         self._out = bytearray()
+        self._read_bytes = 0
+        """Read, and not told of yet."""
         self._high, self._low = 64 * 1024, 16 * 1024
         self._reading = True
         self._read_due = False
@@ -105,7 +109,10 @@ class Wire(asyncio.Transport):
         if self.tap is not None:
             self.tap(self, True, bytes(target[:filled]))
         target.release()
-        self.pipe.put(filled)
+        self._read_bytes += filled
+        if self._read_bytes * _WINDOWS_TOLD >= self._network.window:
+            self.pipe.put(self._read_bytes)
+            self._read_bytes = 0
         self._protocol.buffer_updated(filled)
         self._read_later()
 

@@ -15,9 +15,12 @@ from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.history import Acknowledged, Event, Failed, Kept, Polled, Sent
 from barnabas.simulator.machine import Machine
+from barnabas.simulator.world import MS
 
 Tell = Callable[[Event], None]
 
+_BURSTS: Final = (15, 25, 40)
+"""In so many bursts of some records a producer sends until the faults are over, however long that is."""
 _PENDING_MAX: Final = 200
 """A producer that has so many records without an outcome waits before it sends more."""
 _HURRY_MS: Final = 100
@@ -105,7 +108,7 @@ class Sending(ClientProcess):
         self._heavy = heavy
         self._partitions = partitions
         self._chance = machine.world.chance(f"records of {machine.name}")
-        self._pace_ms = self._chance.choice((800, 1500, 2400))
+        self._pace_ms = max(until_ns // MS // self._chance.choice(_BURSTS), 1)
         self._pending = 0
         self._told = asyncio.Event()
         self._sent = 0
@@ -117,7 +120,7 @@ class Sending(ClientProcess):
         await producer.start()
         try:
             while world.now_ns < self._until_ns or self.acknowledged < self._least:
-                for _ in range(self._chance.choice((1, 1, 3, 10))):
+                for _ in range(self._chance.choice((1, 2, 5, 16))):
                     await self._send(producer, self._chance.choice(self._partitions))
                 if self._heavy and self._chance.randrange(2):
                     await self._send(producer, self._chance.choice(self._partitions), _HEAVY_BYTES)

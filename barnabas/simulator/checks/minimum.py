@@ -1,4 +1,7 @@
-"""Minimum: nothing is committed while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966)."""
+"""Minimum: nothing is committed while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966).
+
+Who leads, with too few, may hear in the same turn of what the leader before him has committed: that is nothing new.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from barnabas.simulator.world import Broken
 
 
 class Minimum(Check):
-    """A leader's high watermark rises under an ISR that is large enough, or was since it was last looked at."""
+    """A leader commits what nobody had under an ISR that is large enough, or was since it was last looked at."""
 
     def __init__(self) -> None:
         self._led: dict[tuple[str, TopicPartition], tuple[int, Led]] = {}
         self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self.rules = {Led: self._leads, Looked: self._looked, Gone: self._gone}
 
     def _leads(self, event: Led) -> None:
@@ -29,10 +33,12 @@ class Minimum(Check):
         key = event.broker, event.partition
         incarnation, before = self._stands.get(key, (0, 0))
         self._stands[key] = event.incarnation, event.high_watermark
+        committed = self._committed.get(event.partition, 0)
+        self._committed[event.partition] = max(committed, event.high_watermark)
         most, led = self._led.get(key, (0, None))
         if led is None or led.incarnation != event.incarnation:
             return
-        rose = incarnation == event.incarnation and event.high_watermark > before
+        rose = incarnation == event.incarnation and event.high_watermark > max(before, committed)
         if led.leads and rose and most < led.least:
             raise Broken(
                 f"minimum: {event.broker} commits {event.partition} up to {event.high_watermark}, and its ISR is "
