@@ -58,7 +58,7 @@ PLANTS: Final = MappingProxyType(
                 ),
             ),
             "order",
-            4,
+            10,
         ),
         "watermark_off_by_one": Plant(
             "A leader without followers commits one record that is not there.",

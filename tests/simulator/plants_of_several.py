@@ -32,7 +32,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "shrink_before_its_answer": plant_of_several(
             "Whom a leader wants to remove from the ISR counts no more at once.",
             "in sync",
-            4,
+            5,
             (
                 "barnabas.broker.replica.isr:IsrState.propose",
                 "self.maximal = self.committed + joining",
@@ -69,7 +69,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "minimum_dropped": plant_of_several(
             "A leader commits with any ISR.",
             "minimum",
-            91,
+            2,
             (
                 f"{_PARTITION}.advance_high_watermark",
                 "in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas)",
@@ -79,7 +79,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
             "decisions",
-            13,
+            2,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",
                 "not broker.fenced and broker_epoch in (-1, broker.broker_epoch)",
@@ -102,7 +102,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "all_have_what_the_leader_has": plant_of_several(
             "A new leader believes that its followers have all that it has.",
             "in sync",
-            11,
+            3,
             (
                 "barnabas.broker.replica.remote_replica:RemoteReplica.reset",
                 "self.end = UNKNOWN",
@@ -112,7 +112,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "divergence_untold": plant_of_several(
             "A leader does not say that a follower's log is another.",
             "agreement",
-            2,
+            6,
             (
                 "barnabas.broker.replica.fetch:_read",
                 "if there.leader_epoch < epoch or there.end_offset < offset:",
@@ -122,7 +122,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "epochs_not_cut": plant_of_several(
             "A follower that cuts its log keeps the epochs that began behind its end.",
             "epochs",
-            5,
+            19,
             (
                 "barnabas.broker.log.log:Log.truncate_to",
                 "self.adopt(cut)\n    elif len(epochs := self.epochs.up_to(offset)) < len(self.epochs):",
@@ -142,7 +142,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joins_before_the_epoch": plant_of_several(
             "A leader takes into the ISR who has not come to where its epoch began.",
             "in sync",
-            23,
+            1,
             (
                 "barnabas.broker.replica.isr_changes:maybe_expand",
                 "and end >= partition.epoch_start_offset",

@@ -534,6 +534,13 @@ def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:
         see([check_of("Decisions")], [decided((0, 0), "b", "bc"), moved._replace(replicas=ALL)])
 
 
+def test_who_hears_what_was_committed_as_it_begins_to_lead_commits_nothing() -> None:
+    begins: list[Event] = [Looked("c", 1, P, 1, 1), Looked("b", 1, P, 0, 3), led("b", 0, "b"), Looked("b", 1, P, 1, 3)]
+    see([check_of("Minimum")], begins)
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*begins, Looked("b", 1, P, 2, 3)])
+
+
 def test_controllers_that_keep_every_promise_pass() -> None:
     see(all_checks(), QUORUM)
 
