@@ -7,6 +7,8 @@ import random
 import sys
 from importlib import import_module
 
+from tests.simulator.soak import play_range
+
 TESTERS = {
     "durability": "tests.durability.soak",
     "hostile": "tests.hostile.soak",
@@ -23,7 +25,13 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=3600, help="how long all of them take together (3600)")
     options.add_argument("--seed", help="where to begin, a number; or the name of one story, which is played once")
     options.add_argument("--only", choices=sorted(TESTERS), help="one tester")
+    options.add_argument("--count", type=int, help="--only simulator: so many seeds, however long that takes")
+    options.add_argument("--jobs", type=int, default=2, help="with --count: how many at a time, a process each (2)")
     given = options.parse_args()
+    if given.count is not None:
+        if given.only != "simulator":
+            options.error("--count is for --only simulator")
+        return min(play_range(int(given.seed or 0), given.count, given.jobs), 1)
     names = [given.only] if given.only else sorted(TESTERS)
     if given.seed and "/" in given.seed and not given.only:
         names = ["durability"]

@@ -15,12 +15,14 @@ import pytest
 
 from barnabas.cli import main
 from barnabas.simulator import search
+from barnabas.simulator.checks import Check
 from barnabas.simulator.checks.settled import Settled
 from barnabas.simulator.faults import ACTIVE, BLACKOUT, KINDS_OF_MEMBERS, Fault
 from barnabas.simulator.history import Over
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import LEAST, Outcome, play
 from barnabas.simulator.world import Broken
+from tests.simulator.soak import play_range
 
 ROOT = Path(__file__).parents[2]
 SHORT_MS = 15_000
@@ -78,7 +80,8 @@ def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> No
     defaults = [plan for plan in plans if plan.duration_ms == 300_000]
     assert 15 <= len(defaults) <= 50
     assert {plan.duration_ms for plan in plans} == {60_000, 300_000}
-    assert all(plan.consumers == [{}, {}] and "log.roll.ms" not in plan.broker for plan in defaults)
+    assert all("log.roll.ms" not in plan.broker for plan in defaults)
+    assert all(plan.consumers == [{}] * (1 if plan.members else 2) for plan in defaults)
     assert all(len(plan.faults) >= 5 for plan in plans)
     alone = [plan for plan in plans if plan.brokers == 1]
     assert 30 <= len(alone) <= 90
@@ -141,6 +144,19 @@ class Refusing(Settled):
 
     def _over(self, event: Over) -> None:
         raise Broken("settled: forged")
+
+
+@pytest.mark.parametrize(("checks", "broken"), [([], 0), ([Refusing()], 2)])
+def test_a_range_of_seeds_is_summed_up(
+    checks: list[Check], broken: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = draw("7", 3000, 1)
+    monkeypatch.setattr(search, "draw", lambda seed: replace(short, seed=seed))
+    monkeypatch.setattr("barnabas.simulator.run.all_checks", lambda: checks)
+    assert play_range(3, 2, 1) == broken
+    told = capsys.readouterr().out
+    assert f"seeds 3 to 4, {broken} broken; 0 with three brokers, 2 with one" in told
+    assert told.count("repeat it: barnabas simulate --seeds 1 --seed ") == broken
 
 
 def test_what_breaks_is_saved_told_in_one_line_and_played_again(
