@@ -12,13 +12,13 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
         "answered_below_the_watermark": plant_of_several(
             "A coordinator answers before what it wrote is committed.",
             "committed offsets",
-            10,
+            2,
             ("barnabas.broker.group.shard:Shard.answer", "if not self.behind:", "if True:"),
         ),
         "zombies_commit": plant_of_several(
             "A commit counts whoever makes it, in whatever generation or epoch.",
             "zombies",
-            4,
+            42,
             (
                 "barnabas.broker.group.offsets:_committing",
                 "member = group.check_member(by.member_id, by.instance_id)",

@@ -172,7 +172,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "late_answer_taken": plant_of_several(
             "What a follower asked for in one epoch is taken in another, and where its log does not end.",
             "high watermark",
-            78,
+            20,
             (
                 "barnabas.broker.replica.fetcher:Fetcher._fetched",
                 "if one is not None and one.stage is Stage.FETCHING:\n"
@@ -189,7 +189,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "stale_proposals_count": plant_of_several(
             "The controller makes a change of the ISR that was proposed before the last one.",
             "proposals",
-            15,
+            6,
             (
                 "barnabas.broker.cluster.leadership:judge",
                 "if proposal.partition_epoch < state.partition_epoch:",
