@@ -95,7 +95,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            21,
+            16,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),

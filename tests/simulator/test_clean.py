@@ -10,9 +10,8 @@ from barnabas.simulator.plan import draw
 from barnabas.simulator.run import LEAST, play
 from barnabas.simulator.search import Found
 
-SEEDS: Final = 24
-"""Of the 200 that `barnabas simulate --seeds 200` plays: all tests together are to stay within their time."""
-PIECE: Final = 3
+SEEDS: Final = 200
+PIECE: Final = 4
 """Seeds of one test; `tests/conftest.py` shares these out to the processes of a run."""
 
 
