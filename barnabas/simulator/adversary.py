@@ -29,6 +29,7 @@ _OF_A_PROCESS: Final = (
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
 _BACK_MS_MAX: Final = 3000
+_FLIPS_LATER_MS: Final = 500
 _SLOW_MS: Final = (300, 1500, 3000)
 
 
@@ -158,12 +159,16 @@ class Adversary:
             self._hit(self._members[fault.node], fault)
             return
         broker = self._brokers[fault.node or self._brokers.active]
+        if fault.kind == faults.FLIP and not (broker.runs and self._brokers.in_sync):
+            self._world.after(
+                _FLIPS_LATER_MS * MS, partial(self._begin, fault)
+            )  # they are few: none is to be passed over
+            return
         if fault.kind in _OF_A_PROCESS and not broker.runs:
             return
         if fault.kind == faults.STOP and broker.stops:
             return
-        loses = fault.kind == faults.FLIP or (fault.kind == faults.POWER and not self._synced)
-        if loses and not self._brokers.in_sync:
+        if fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync:
             self._world.count("losses that would be beyond the model")
             return
         self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
