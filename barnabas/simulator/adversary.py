@@ -160,9 +160,8 @@ class Adversary:
             return
         broker = self._brokers[fault.node or self._brokers.active]
         if fault.kind == faults.FLIP and not (broker.runs and self._brokers.in_sync):
-            self._world.after(
-                _FLIPS_LATER_MS * MS, partial(self._begin, fault)
-            )  # they are few: none is to be passed over
+            # They are few: none is to be passed over.
+            self._world.after(_FLIPS_LATER_MS * MS, partial(self._begin, fault))
             return
         if fault.kind in _OF_A_PROCESS and not broker.runs:
             return
