@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
@@ -30,9 +30,6 @@ from barnabas.protocol.errors import ConfigError
 if TYPE_CHECKING:
     from barnabas.broker.host.peering import Peering
     from barnabas.broker.memory_disk import MemoryDisk
-
-UNSENT_BYTES_MAX: Final = 128 * 1024
-"""What the system takes of a connection's answers beyond what is under way to the peer."""
 
 
 class Assembly:
@@ -229,13 +226,8 @@ class Assembly:
 def _size_buffers(listening: Sequence[Listening], config: BrokerConfig) -> None:
     """Give accepted sockets the kernel buffers that were asked for; they inherit them from the listening one.
 
-    Kafka's defaults (100 KiB) are left to the system, which sizes buffers by the connection and does better. But then
-    it takes 4 MB, which no account knows, for a peer that reads nothing: so of what is not under way yet it takes
-    little. What is under way is bounded by what the peer has room for, and is as much as the way there is long.
+    Kafka's defaults (100 KiB) are left to the system, which sizes buffers by the connection and does better.
     """
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        for sock in (sock for one in listening for sock in one.sockets):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
     defaults = BrokerConfig()
     wanted = [
         (socket.SO_SNDBUF, config.socket_send_buffer_bytes, defaults.socket_send_buffer_bytes),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import signal
 import socket
@@ -12,8 +11,7 @@ import pytest
 
 import barnabas
 import barnabas.aio
-from barnabas.broker.config import ConfigError, load
-from barnabas.broker.host.assemble import UNSENT_BYTES_MAX, Assembly
+from barnabas.broker.config import ConfigError
 from barnabas.broker.host.data_dir import DataDirUnusable
 from barnabas.client.admin import BROKER
 from barnabas.testing import barnabas_broker  # noqa: F401 - the fixture
@@ -111,20 +109,3 @@ def test_kernel_buffers_are_the_systems_unless_a_size_is_set() -> None:
     untouched = sizes({})
     assert sizes({"socket.send.buffer.bytes": -1}) == untouched
     assert sizes({"socket.send.buffer.bytes": 65536}) in (65536, 2 * 65536)  # Linux counts its own needs in
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system bounds nothing there")
-def test_the_system_keeps_little_for_a_peer_that_reads_nothing() -> None:
-    """It took 4 MB of each connection, which were in no account."""
-    assembly = Assembly(load(overrides={"listeners": "PLAINTEXT://127.0.0.1:0"}).config, None)
-    taken = 0
-    with socket.socket() as peer:
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        peer.connect(("127.0.0.1", assembly.port))
-        accepted, _ = assembly.listening[0].sockets[0].accept()
-        with accepted, contextlib.suppress(BlockingIOError):
-            accepted.setblocking(False)
-            while taken < 4 * 1024 * 1024:
-                taken += accepted.send(bytes(64 * 1024))
-    assembly.release()
-    assert 0 < taken <= 4 * UNSENT_BYTES_MAX
