@@ -23,9 +23,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def main() -> int:
     """Runs the demo; 0 when it ended by itself, 130 on Ctrl-C, 2 when something is missing, 1 on a failure."""
-    for number in _SIGNALS:  # first of all; and a script's background job starts with Ctrl-C ignored
-        signal.signal(number, _as_interrupt)
     try:
+        for number in _SIGNALS:  # first of all; and a script's background job starts with Ctrl-C ignored
+            signal.signal(number, _as_interrupt)
         return _run(_arguments())
     except KeyboardInterrupt:
         return 130
