@@ -33,6 +33,7 @@ def parser() -> Options:
     )
     options.add_argument("--seeds", metavar="N", type=int, help=f"how many seeds are played ({_SEEDS})")
     options.add_argument("--seed", metavar="S", type=int, help="the first of them (0)")
+    options.add_argument("--brokers", metavar="N", type=int, choices=(1, 3), help="three (3), or one that stands alone")
     options.add_argument("--jobs", metavar="N", type=int, help="how many at a time, a process each (all processors)")
     options.add_argument("--replay", metavar="FILE", help="play what broke a promise once more, and nothing else")
     options.add_argument("--shrink", action="store_true", help="look for a smaller run that breaks the same promise")
@@ -44,12 +45,13 @@ def parser() -> Options:
 def main(arguments: Sequence[str]) -> int:
     """Play seeds, and tell what they came to; 1 if a promise was broken."""
     given = parser().read(arguments)
-    if given.replay is not None and (given.seeds is not None or given.seed is not None):
-        return fail("--replay plays one run; it goes with neither --seeds nor --seed", WRONG)
+    if given.replay is not None and any(one is not None for one in (given.seeds, given.seed, given.brokers)):
+        return fail("--replay plays one run; it goes with none of --seeds, --seed and --brokers", WRONG)
     if given.seeds is not None and given.seeds < 1:
         return fail(f"--seeds is {given.seeds}; play one at least", WRONG)
     if given.jobs is not None and given.jobs < 1:
         return fail(f"--jobs is {given.jobs}; somebody has to play", WRONG)
+    from barnabas.simulator.plan import SEVERAL
     from barnabas.simulator.search import Found, search
 
     found, began_s = Found(), time.monotonic()
@@ -64,7 +66,8 @@ def main(arguments: Sequence[str]) -> int:
             _shrink(outcome, Path(given.save), as_json=given.json)
     else:
         first = given.seed or 0
-        for outcome in search(range(first, first + (given.seeds or _SEEDS)), given.jobs or os.cpu_count() or 1):
+        seeds, jobs = range(first, first + (given.seeds or _SEEDS)), given.jobs or os.cpu_count() or 1
+        for outcome in search(seeds, jobs, given.brokers or SEVERAL):
             found.add(outcome)
             if outcome.broken is not None:
                 from barnabas.simulator.search import save

@@ -77,14 +77,12 @@ def host_of(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
-def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: int = 0) -> Plan:
+def draw(seed: str, duration_ms: int = 60_000, brokers: int = SEVERAL, controllers: int = 0) -> Plan:
     """The plan of a seed. One in ten keeps the defaults of brokers and clients, and lasts five times as long.
 
-    `brokers`: how many; 0 leaves that to the seed: one in five has a broker that stands alone. `controllers`: how many
-    of several brokers are controllers; 0 leaves that to the seed: one in five has one, the others a quorum of all.
+    `brokers`: how many; 1 stands alone. `controllers`: how many of several brokers are controllers; 0 leaves that to
+    the seed: one in five has one, the others a quorum of all.
     """
-    if not brokers:
-        brokers = SEVERAL if World(seed).chance("brokers").randrange(5) else 1
     chance = World(seed).chance("plan")
     synced = chance.randrange(3) > 0
     defaults = chance.randrange(10) == 0

@@ -33,11 +33,10 @@ def play_range(first: int, count: int, jobs: int) -> int:
 
     Ctrl-C sums up what was played by then.
     """
-    began, found, alone = time.monotonic(), Found(), 0
+    began, found = time.monotonic(), Found()
     try:
         for outcome in search(range(first, first + count), jobs):
             _add(found, outcome)
-            alone += outcome.plan.brokers == 1
             if found.seeds % _TOLD_EVERY == 0:
                 print(f"{first} to {first + found.seeds - 1}: {len(found.broken)} broken", flush=True)
     except KeyboardInterrupt:
@@ -45,8 +44,7 @@ def play_range(first: int, count: int, jobs: int) -> int:
     seconds = max(time.monotonic() - began, 0.001)
     machine = f"Python {platform.python_version()}, {os.cpu_count()} processors, {platform.machine()}"
     print(
-        f"simulator: seeds {first} to {first + found.seeds - 1}, {len(found.broken)} broken; "
-        f"{found.seeds - alone} with three brokers, {alone} with one\n"
+        f"simulator: seeds {first} to {first + found.seeds - 1}, {len(found.broken)} broken\n"
         f"{found.virtual_ms / 3_600_000:.1f} virtual hours, {found.acknowledged:,} records acknowledged, "
         f"{found.events:,} facts checked; {found.seeds / seconds:.2f} seeds/s ({jobs} processes)\n"
         f"revision {_revision()}, {machine}\n"

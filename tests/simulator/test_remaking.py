@@ -32,9 +32,8 @@ SHORT_MS = 10_000
 
 def test_one_cluster_in_five_has_a_topic_that_is_made_anew() -> None:
     plans = [draw(str(seed)) for seed in range(300)]
-    several = [plan for plan in plans if plan.brokers > 1]
-    assert len(several) / 10 < sum(plan.remakes for plan in several) < len(several) / 3
-    assert not any(plan.remakes for plan in plans if plan.brokers == 1)
+    assert len(plans) / 10 < sum(plan.remakes for plan in plans) < len(plans) / 3
+    assert not any(draw(str(seed), brokers=1).remakes for seed in range(60))
 
 
 def test_a_topic_is_deleted_and_made_anew() -> None:

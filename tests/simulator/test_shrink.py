@@ -76,7 +76,7 @@ def test_the_command_says_what_is_left_and_how_it_is_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = outcome(replace(LONG, seed="7"), "lost write: 0")
-    monkeypatch.setattr(search, "search", lambda seeds, jobs: iter([broken]))
+    monkeypatch.setattr(search, "search", lambda seeds, jobs, brokers: iter([broken]))
     monkeypatch.setattr(shrink, "play", breaks_with(POWER, tried=[]))
     assert main(["simulate", "--seeds", "1", "--seed", "7", "--save", str(tmp_path), "--shrink"]) == 1
     told = capsys.readouterr().out
