@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -46,17 +47,23 @@ def account_for(config: BrokerConfig) -> Account:
 
 def container_bytes(root: str = _CGROUP, own: str = "/proc/self/cgroup") -> int | None:
     """The least memory limit of the control groups this process is in (versions 2 and 1); None when there is none."""
-    paths = [f"{root}/memory/memory.limit_in_bytes"]
-    group = ""
+    groups = {"": "", "memory": ""}  # by controller; version 2 names none
     with contextlib.suppress(OSError), open(own) as file:
-        group = next((line.strip()[3:] for line in file if line.startswith("0::")), "")
-    while True:
-        paths.append(f"{root}/{group.strip('/')}/memory.max")
-        if group in ("", "/"):
-            break
-        group = os.path.dirname(group)
+        for line in file:
+            _, controllers, group = line.rstrip("\n").split(":", 2)
+            groups |= dict.fromkeys(groups.keys() & controllers.split(","), group)
+    paths = [*_upwards(root, groups[""], "memory.max")]
+    paths += _upwards(f"{root}/memory", groups["memory"], "memory.limit_in_bytes")
     limits = [limit for limit in map(_limit, paths) if limit is not None]
     return min(limits, default=None)
+
+
+def _upwards(root: str, group: str, file: str) -> Iterator[str]:
+    """The file of a group and of all above it. In a container the root is often the group itself."""
+    while group not in ("", "/"):
+        yield f"{root}/{group.strip('/')}/{file}"
+        group = os.path.dirname(group)
+    yield f"{root}/{file}"
 
 
 def _limit(path: str) -> int | None:

@@ -86,3 +86,19 @@ def test_version_1_of_control_groups_is_read_too(tmp_path: Path) -> None:
     assert container_bytes(str(tmp_path), str(tmp_path / "none")) is None
     limit.write_text("1234\n")
     assert container_bytes(str(tmp_path), str(tmp_path / "none")) == 1234
+
+
+def test_so_it_is_with_version_1_in_whatever_group_a_process_is(tmp_path: Path) -> None:
+    """A service, or a shell of a container's: the root has no limit, the group has. In a container the root is it."""
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    (root / "memory/a/b").mkdir(parents=True)
+    own.write_text("5:cpu,cpuacct:/x\n4:hugetlb,memory:/a/b\n1:name=systemd:/c:d\n0::/\n")
+    (root / "memory/memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert container_bytes(str(root), str(own)) is None
+    (root / "memory/a/memory.limit_in_bytes").write_text("2000\n")
+    assert container_bytes(str(root), str(own)) == 2000
+    (root / "memory/a/b/memory.limit_in_bytes").write_text("1000\n")
+    assert container_bytes(str(root), str(own)) == 1000
+    own.write_text("4:memory:/docker/of-the-host\n")
+    (root / "memory/memory.limit_in_bytes").write_text("3000\n")
+    assert container_bytes(str(root), str(own)) == 3000
