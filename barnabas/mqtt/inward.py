@@ -66,7 +66,7 @@ class Inward:
         self.unsettled = 0  # of all connections, QoS 0 too
         self.open_bytes = 0  # of these
         self.held = False  # nothing is read, for they are as many as may be
-        self._open_qos0 = 0
+        self._open_qos0: dict[Item, None] = {}  # what came first comes first
         self._producing = producing
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._policy = Reconnect(random)
@@ -105,8 +105,10 @@ class Inward:
         self._acknowledge()
 
     def oldest_ms(self) -> int:
-        """How long the oldest message has been open."""
-        return self.ledger.oldest_ms(self._now_ms())
+        """How long the oldest message has been open, of whatever QoS."""
+        now_ms = self._now_ms()
+        oldest = next(iter(self._open_qos0), None)
+        return max(self.ledger.oldest_ms(now_ms), 0 if oldest is None else now_ms - oldest.at_ms)
 
     # ---- the connection -------------------------------------------------------------------------------------------
 
@@ -183,13 +185,14 @@ class Inward:
             opened = self.ledger.arrived(message.mid, now_ms)
         else:
             figures.received_qos0 += 1
-            if self._open_qos0 >= mqtt.receive_maximum or self.open_bytes >= self._bytes_max // 2:
+            if len(self._open_qos0) >= mqtt.receive_maximum or self.open_bytes >= self._bytes_max // 2:
                 figures.lost_qos0 += 1
                 return
-            self._open_qos0 += 1
         self.unsettled += 1
         self._idle.clear()
         item = Item(message, opened, now_ms)
+        if opened is None:
+            self._open_qos0[item] = None
         item.why = unread
         if len(message.payload) > mqtt.payload_bytes_max:
             item.too_large(mqtt.payload_bytes_max)
@@ -315,7 +318,7 @@ class Inward:
 
     def _settled(self, item: Item) -> None:
         if item.open is None:
-            self._open_qos0 -= 1
+            del self._open_qos0[item]
         elif self.ledger.settle(item.open) and not self._acknowledging:
             self._acknowledging = True
             asyncio.get_running_loop().call_soon(self._acknowledge)

@@ -11,7 +11,7 @@ import aiomqtt
 import pytest
 
 from barnabas.mqtt import bridge as bridges
-from barnabas.mqtt.bridge import Bridge
+from barnabas.mqtt.bridge import STUCK_MS, Bridge
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.producing import Producing
@@ -206,6 +206,32 @@ async def test_a_bridge_that_ends_waits_for_what_is_open(
     assert [sent.value for sent in kafka.sent] == SENT[:5]
     assert serving.cancelled()
     assert one.state()["counts"]["received_qos0"] == 1
+
+
+async def test_messages_of_qos_0_that_kafka_does_not_take_are_told_of_too() -> None:
+    """While nothing but these came the bridge said that it was serving, and lost them all."""
+    clock = [1_000]
+    kafka = HeldKafka()
+    one = Bridge(settings(1), lambda: clock[0])
+    one._kafka = ""
+    one._producing.now = kafka  # type: ignore[assignment]
+    one.inward.side.up()
+    pump = asyncio.create_task(one.inward._pump())
+    try:
+        for number in range(2):
+            one.inward._received(came("a/x", b"x", number, qos=0))
+            clock[0] += 1
+        await until(lambda: len(kafka.waiting) == 2)
+        clock[0] = 1_000 + STUCK_MS
+        assert one.why_not() == ""
+        clock[0] += 1
+        assert one.why_not() == f"a message has been open for {STUCK_MS + 1} ms: its record is not acknowledged"
+        kafka.go()
+        await until(lambda: not one.inward.unsettled)
+        assert one.why_not() == ""
+    finally:
+        pump.cancel()
+        await asyncio.gather(pump, return_exceptions=True)
 
 
 async def test_how_long_the_oldest_is_open_and_what_one_took_can_be_looked_at() -> None:
