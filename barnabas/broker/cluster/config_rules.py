@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -17,6 +17,7 @@ from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicCo
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, group_config
 from barnabas.broker.config.known import ALIASES, KAFKA_BROKER_KEYS, LISTENER_PREFIX
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 _KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
@@ -26,6 +27,8 @@ _KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
 }
 """The settings of each type of resource: those that have an effect, and those that have none."""
 
+_GROUPS_BYTES_MIN: Final = 1_048_576
+"""Of a batch of the groups' log: a large group's record has hardly less."""
 _AT_CLUSTER_LEVEL: Final = "Cannot update these configs at default cluster level: {}"
 _MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
 _MIN_ISR_REMOVED: Final = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
@@ -49,8 +52,8 @@ class Alteration:
     value: str | None
 
 
-def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> None:
-    """Refuse settings that a topic cannot have.
+def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> TopicConfig:
+    """What a topic has with these settings; refuses those that it cannot have.
 
     Raises:
         KafkaError: INVALID_CONFIG.
@@ -65,6 +68,26 @@ def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> N
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
         )
+    return config
+
+
+def _check_groups_log(config: TopicConfig, given: Collection[str]) -> None:
+    """Refuse settings under which groups can note nothing more, or lose what they have noted (Apache Kafka takes them).
+
+    Whatever stood there before is not looked at: only what is `given` now.
+    """
+    if "cleanup.policy" in given and config.cleanup_policy != ("compact",):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"cleanup.policy={','.join(config.cleanup_policy)}: what groups have committed would be deleted when it is "
+            f"old; {OFFSETS_TOPIC} has compact",
+        )
+    if "max.message.bytes" in given and config.max_message_bytes < _GROUPS_BYTES_MIN:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"max.message.bytes={config.max_message_bytes}: groups could note nothing, or little; {OFFSETS_TOPIC} has "
+            f"{_GROUPS_BYTES_MIN} at least",
+        )
 
 
 def _check_group_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> None:
@@ -74,13 +97,15 @@ def _check_group_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> 
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None
 
 
-def check_new_settings(broker: BrokerConfig, room: SettingsRoom, settings: Mapping[str, str]) -> None:
+def check_new_settings(broker: BrokerConfig, room: SettingsRoom, topic: str, settings: Mapping[str, str]) -> None:
     """Refuse settings that a new topic cannot have, or for which there is no room.
 
     Raises:
         KafkaError: INVALID_CONFIG.
     """
-    check_topic_settings(broker, settings)
+    config = check_topic_settings(broker, settings)
+    if topic == OFFSETS_TOPIC:
+        _check_groups_log(config, settings)
     room.take({}, settings)
 
 
@@ -112,7 +137,9 @@ def alter(
         else:
             after[change.name] = value
     if resource_type == TOPIC_RESOURCE:
-        check_topic_settings(broker, after)
+        config = check_topic_settings(broker, after)
+        if resource_name == OFFSETS_TOPIC:
+            _check_groups_log(config, [name for name in names if name in after or name == "cleanup.policy"])
     elif resource_type == GROUP_RESOURCE:
         _check_group_settings(broker, after)
     else:

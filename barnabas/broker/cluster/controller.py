@@ -137,7 +137,7 @@ class LocalController:
                     taken=taken,
                     defaults=(self._config.num_partitions, self._config.default_replication_factor),
                     below=self._entropy.below,
-                    check_settings=partial(config_rules.check_new_settings, self._config, room),
+                    check_settings=partial(config_rules.check_new_settings, self._config, room, topic.name),
                 )
             except KafkaError as fault:
                 results.append(TopicResult(topic.name, error=fault.kept()))

@@ -229,6 +229,8 @@ def create_topic(
     if len(settings) < len(topic.settings):
         nulls = ", ".join(name for name, value in topic.settings.items() if value is None)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
+    if topic.name == OFFSETS_TOPIC:  # Apache Kafka's has the broker's policy where a client makes it: commits grow old
+        settings.setdefault("cleanup.policy", "compact")
     check_settings(settings)
     chosen = yield from (_assigned(image, topic) if topic.assignments else _placed(image, topic, *defaults, below))
     records: list[MetadataRecord] = [Topic(topic_id, topic.name)]

@@ -8,8 +8,10 @@ from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, Key, Kind, Update, keys_of
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.host.admission import Admission
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -109,6 +111,46 @@ def test_what_this_broker_does_not_use_changes_nothing(name: str) -> None:
     before = repr(world.core.config)
     assert alter(world, name, "0") == 0
     assert repr(world.core.config) == before
+
+
+def of_groups(world: World, *changes: AlterableConfig) -> int:
+    """Alter the groups' topic."""
+    resource = AlterConfigsResource(2, OFFSETS_TOPIC, list(changes))
+    return int(world.ask(IncrementalAlterConfigsRequest([resource]), 1).responses[0].error_code)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AlterableConfig("max.message.bytes", 0, "0"),
+        AlterableConfig("max.message.bytes", 0, "1048575"),
+        AlterableConfig("cleanup.policy", 0, "delete"),
+        AlterableConfig("cleanup.policy", 0, "compact,delete"),
+        AlterableConfig("cleanup.policy", 0, ""),
+        AlterableConfig("cleanup.policy", 2, "delete"),
+        AlterableConfig("cleanup.policy", 1, None),
+    ],
+    ids=str,
+)
+def test_no_setting_of_the_groups_topic_stops_groups_or_has_them_forget(change: AlterableConfig) -> None:
+    """With `max.message.bytes=0` no group of the cluster could commit or be joined; with `delete` commits grew old."""
+    world = World()
+    world.create(OFFSETS_TOPIC)
+    before = world.core.image.topic_overrides(OFFSETS_TOPIC)
+    assert before == {"cleanup.policy": "compact"}, "also where a client makes it"
+    assert of_groups(world, change) == ErrorCode.INVALID_CONFIG
+    assert world.core.image.topic_overrides(OFFSETS_TOPIC) == before
+    assert of_groups(world, AlterableConfig("max.message.bytes", 0, "1048576")) == 0
+    assert of_groups(world, AlterableConfig("max.message.bytes", 1)) == 0
+    assert of_groups(world, AlterableConfig("segment.bytes", 0, "1048576")) == 0
+
+
+@pytest.mark.parametrize("settings", [{"cleanup.policy": "delete"}, {"max.message.bytes": "0"}], ids=str)
+def test_it_is_not_made_with_them_either(settings: dict[str, str]) -> None:
+    world = World()
+    configs = [CreatableTopicConfig(name, value) for name, value in settings.items()]
+    answer = world.ask(CreateTopicsRequest([CreatableTopic(OFFSETS_TOPIC, 1, 1, configs=configs)], 1000), 7)
+    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_CONFIG]
 
 
 def test_every_bound_belongs_to_a_dynamic_setting() -> None:
