@@ -32,6 +32,12 @@ RATIO_MAX: Final = 32768
 """Bytes one compressed byte may become; all-zero zstd blocks of honest producers come near it."""
 _FREE_BYTES: Final = 1024 * 1024
 """What any batch may decompress to, whatever the ratio."""
+PART_BYTES_MIN: Final = 1024
+"""Of what a batch may decompress to each of its parts (gzip's members, snappy's blocks) takes so much: it costs 2 to
+8 µs though it holds nothing. The smallest blocks of Java's snappy hold as many bytes; gzip is written as one member."""
+_MEMBER: Final = b"\x1f\x8b\x08"
+_MEMBER_BYTES_MIN: Final = 18
+_COUNTED_AT_ONCE: Final = 1024 * 1024
 
 LZ4_FAST: Final = 9
 """Kafka's default level of lz4 stands for its fast compressor, not for the slow one's ninth (Lz4BlockOutputStream)."""
@@ -138,7 +144,7 @@ def decompress(codec: int, data: Buffer, *, bytes_max: int = BYTES_MAX, ratio_ma
         ratio_max: most bytes one compressed byte may become (a result of up to 1 MiB always passes).
 
     Raises:
-        HoldsTooMuch: a cap is passed.
+        HoldsTooMuch: a cap is passed, or the data is in more parts than such a result has.
         DecompressionError: the data is broken, or the codec unknown.
     """
     if codec == Codec.NONE:
@@ -148,6 +154,7 @@ def decompress(codec: int, data: Buffer, *, bytes_max: int = BYTES_MAX, ratio_ma
         return _decompress_snappy(data, cap)
     cramjam = _cramjam()
     if codec == Codec.GZIP:
+        _count_members(data, cap)
         return _grow(cramjam, cramjam.gzip.decompress_into, data, cap)
     if codec == Codec.LZ4:
         return _grow(cramjam, cramjam.lz4.decompress_into, data, cap)
@@ -178,12 +185,34 @@ def _too_large(size: int, cap: int) -> HoldsTooMuch:
     return HoldsTooMuch(f"{size} compressed bytes hold more than {cap} bytes, the most allowed")
 
 
+def _in_too_many(size: int, most: int) -> HoldsTooMuch:
+    return HoldsTooMuch(f"{size} compressed bytes are in more than {most} parts, the most allowed")
+
+
+def _parts_max(cap: int) -> int:
+    return cap // PART_BYTES_MIN + 1
+
+
+def _count_members(data: Buffer, cap: int) -> None:
+    """Look at what may begin a member; 2^24 bytes of honest data look like one by chance.
+
+    Raises:
+        HoldsTooMuch: there are too many.
+    """
+    most = _parts_max(cap)
+    if len(data) > most * _MEMBER_BYTES_MIN:
+        view = memoryview(data)
+        pieces = (bytes(view[at : at + _COUNTED_AT_ONCE]) for at in range(0, len(data), _COUNTED_AT_ONCE))
+        if sum(piece.count(_MEMBER) for piece in pieces) > most:
+            raise _in_too_many(len(data), most)
+
+
 def _decompress_snappy(data: Buffer, cap: int) -> Buffer:
     view = memoryview(data)
     if bytes(view[:8]) != _XERIAL_MAGIC:
         return _raw_snappy(view, cap)
-    parts = []
-    total = 0
+    out = bytearray()
+    parts, parts_max = 0, _parts_max(cap)
     position = _XERIAL_HEAD_SIZE
     while position < len(view):
         if len(view) - position < 4:
@@ -194,11 +223,16 @@ def _decompress_snappy(data: Buffer, cap: int) -> Buffer:
             raise DecompressionError(
                 f"compressed data is broken: a snappy block announces {length} bytes, {len(view) - position} are left"
             )
-        part = _raw_snappy(view[position : position + length], cap - total)
-        total += len(part)
-        parts.append(part)
+        parts += 1
+        if parts > parts_max:
+            raise _in_too_many(len(data), parts_max)
+        part = _raw_snappy(view[position : position + length], cap - len(out))
+        if out:
+            out += part
+        else:
+            out = part
         position += length
-    return parts[0] if len(parts) == 1 else bytearray().join(parts)
+    return out
 
 
 def _raw_snappy(data: memoryview, cap: int) -> bytearray:

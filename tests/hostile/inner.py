@@ -1,13 +1,14 @@
 """What lies within the bytes of a request, well-formed or nearly so, and at its limits: batches, and groups' own words.
 
 A batch is a function of its chance: honest but for a field or two of its header or of one record, which lie at their
-limits (counts, deltas, codecs, times, producers), or holding far more than its bytes are worth. Its sum always fits:
-else nothing behind it would be looked at. What consumers of a classic group tell each other is made from the field
-tables of `consumer_protocol`, as requests are from theirs; some of its counts lie.
+limits (counts, deltas, codecs, times, producers), or holding far more than its bytes are worth, or nothing in many
+parts. Its sum always fits: else nothing behind it would be looked at. What consumers of a classic group tell each other
+is made from the field tables of `consumer_protocol`, as requests are from theirs; some of its counts lie.
 """
 
 from __future__ import annotations
 
+import gzip
 from functools import cache
 from random import Random
 from struct import calcsize, pack_into
@@ -44,6 +45,15 @@ RECORD = ("length", "attributes", "timestamp_delta", "offset_delta", "key_length
 CODECS = tuple(Codec)
 SMALLEST = bytes([12, 0, 0, 0, 1, 1, 0])
 """Neither key nor value."""
+PARTS = {
+    Codec.GZIP: gzip.compress(b""),
+    Codec.SNAPPY: b"\0\0\0\1\0",
+    Codec.LZ4: bytes(compress(Codec.LZ4, b"")),
+    Codec.ZSTD: bytes(compress(Codec.ZSTD, b"")),
+}
+"""The smallest members, blocks and frames: of these a batch may have a million, and holds nothing."""
+PACKED = (40_000, 900_000)
+XERIAL = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
 BOMBS = (1_000, 100_000, 1_000_000, 1_000_001, 4_000_000)
 """Records of seven bytes: a batch may have a million, and four are 28 MB."""
 
@@ -67,6 +77,10 @@ def batch(random: Random) -> tuple[bytes, tuple[str, ...]]:
     if codec != Codec.NONE and random.random() < 0.1:
         count, lied = random.choice(BOMBS), ["bomb"]
         area = _bomb(int(codec), count)
+    elif codec != Codec.NONE and random.random() < 0.03:
+        count, lied = random.choice((0, 1, 300)), ["parts"]
+        area = XERIAL if codec == Codec.SNAPPY else b""
+        area += PARTS[codec] * (random.choice(PACKED) // len(PARTS[codec]))
     else:
         count = random.choice((1, 1, 3, 300))
         at = random.randrange(count) if random.random() < 0.4 else -1

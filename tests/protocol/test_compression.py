@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from random import Random
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol import compression
-from barnabas.protocol.compression import Codec, DecompressionError, compress, decompress
+from barnabas.protocol.compression import Codec, DecompressionError, HoldsTooMuch, compress, decompress
 
 REAL = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 TEXT = b"the quick brown fox " * 5000
@@ -96,6 +97,40 @@ def test_a_xerial_frame_is_capped_as_a_whole() -> None:
     data = other.snappy_encode(TEXT, xerial_compatible=True, xerial_blocksize=1000)
     with pytest.raises(DecompressionError, match="the most allowed"):
         decompress(Codec.SNAPPY, data, bytes_max=len(TEXT) - 1)
+
+
+XERIAL = b"\x82SNAPPY\x00\0\0\0\1\0\0\0\1"
+
+
+@pytest.mark.parametrize(
+    ("codec", "head", "part"),
+    [(Codec.GZIP, b"", gzip.compress(b"x")), (Codec.SNAPPY, XERIAL, b"\0\0\0\3\1\0x")],
+    ids=["gzip", "snappy"],
+)
+def test_the_parts_of_a_batch_are_bounded_by_what_it_may_hold(codec: Codec, head: bytes, part: bytes) -> None:
+    """A MB of the smallest took 0.4 s, whatever it held, and 20 MB of snappy's 570 MB."""
+    most = 100 * 1024 // compression.PART_BYTES_MIN + 1
+    assert bytes(decompress(codec, head + part * most, bytes_max=100 * 1024)) == b"x" * most
+    with pytest.raises(HoldsTooMuch, match=f"in more than {most} parts"):
+        decompress(codec, head + part * (most + 1), bytes_max=100 * 1024)
+
+
+def test_the_smallest_blocks_of_java_are_read_up_to_the_cap() -> None:
+    """Producers before Kafka 0.10 wrote snappy in blocks of a KiB."""
+    data = Random(2).randbytes(256 * 1024)
+    packed = other.snappy_encode(data, xerial_compatible=True, xerial_blocksize=1024)
+    assert bytes(decompress(Codec.SNAPPY, packed, bytes_max=len(data))) == data
+
+
+def test_blocks_of_snappy_are_held_once() -> None:
+    packed = other.snappy_encode(bytes(16_000_000), xerial_compatible=True, xerial_blocksize=32 * 1024)
+    decompress(Codec.SNAPPY, packed)
+    tracemalloc.start()
+    try:
+        assert len(decompress(Codec.SNAPPY, packed)) == 16_000_000
+        assert tracemalloc.get_traced_memory()[1] < 24_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("codec", REAL)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart
+from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart, is_small
 from barnabas.broker.log.types import InvalidRecord
 from barnabas.protocol.batch import (
     COMPRESSION_MASK,
@@ -140,7 +140,7 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
     """
     same = asked.codec == header.attributes & COMPRESSION_MASK
     bytes_max = BYTES_AT_ONCE if same else _CONVERTED_AT_ONCE
-    if header.record_count > RECORDS_AT_ONCE or len(view) > bytes_max:
+    if not is_small(header, bytes_max):
         raise Costly(view, header, asked)
     SPENT.work += WORK_AT_ONCE  # what is refused, or unpacked in vain, is the last of its step
     try:

@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.broker.context import Connection
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart
+from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart, is_small
 from barnabas.broker.log.scan import batches_in, patient, scan, window_at
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.types import CorruptLogError, TimestampOffset
@@ -110,7 +110,7 @@ def first_in_segment(
             if not costly and not _may_have(header, timestamp_ms, from_offset):
                 continue
             opened += 1
-            if not costly and opened <= BATCHES_AT_ONCE and _is_small(header):
+            if not costly and opened <= BATCHES_AT_ONCE and is_small(header):
                 data = segment.file.read(position, header.size)
                 try:
                     area = record_area(data, 0, header, BYTES_AT_ONCE)
@@ -146,10 +146,6 @@ def _bare(fault: Exception) -> Exception:
 
 def _may_have(header: BatchHeader, timestamp_ms: int, from_offset: int) -> bool:
     return header.max_timestamp >= timestamp_ms and header.last_offset >= from_offset
-
-
-def _is_small(header: BatchHeader) -> bool:
-    return header.size <= BYTES_AT_ONCE and header.record_count <= RECORDS_AT_ONCE
 
 
 def _broken(segment: Segment, position: int, error: ProtocolError) -> CorruptLogError:

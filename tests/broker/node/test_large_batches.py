@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import struct
 import tracemalloc
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
-from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
+from barnabas.broker.log.apart import BYTES_AT_ONCE, PACKED_AT_ONCE, RECORDS_AT_ONCE
+from barnabas.protocol.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, set_max_timestamp, set_place
+from barnabas.protocol.compression import Codec, compress
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder, walk
@@ -16,6 +22,7 @@ from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOf
 from tests.broker.node.world import Answer, World, batch
 
 MANY = 3 * RECORDS_AT_ONCE
+XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
 def large(world: World, *, codec: int = 0, count: int = MANY, size: int = 1, **more: Any) -> bytearray:
@@ -75,6 +82,56 @@ def test_what_is_unpacked_beyond_a_little_is_unpacked_aside(world: World, monkey
     assert asked == []
     assert world.put(large(world, codec=4, count=2, size=BYTES_AT_ONCE)).error_code == 0
     assert asked == ["aside"]
+
+
+def in_parts(world: World, codec: int) -> bytearray:
+    """A batch of 100 KB whose records lie in parts of 50 bytes."""
+    records = batch(b"v" * 100_000, keys=[b"k"], at_ms=world.wall_ms)
+    area = bytes(records[HEADER_SIZE:])
+    parts = [area[at : at + 50] for at in range(0, len(area), 50)]
+    if codec == Codec.GZIP:
+        packed = b"".join(gzip.compress(one) for one in parts)
+    else:
+        blocks = [bytes(compress(codec, one)) for one in parts]
+        packed = XERIAL + b"".join(struct.pack(">i", len(one)) + one for one in blocks)
+    records[HEADER_SIZE:] = packed
+    set_place(records, 0, 0, len(records) - LOG_OVERHEAD, 0)
+    struct.pack_into(">h", records, ATTRIBUTES_AT, codec)
+    set_max_timestamp(records, 0, len(records), world.wall_ms, log_append_time=False)
+    return records
+
+
+def incompressible(world: World, codec: int) -> bytearray:
+    """A batch of more packed bytes than are unpacked on the loop; half of all frames and blocks may hold nothing."""
+    return batch(Random(3).randbytes(PACKED_AT_ONCE + 1), keys=[b"k"], at_ms=world.wall_ms, codec=codec)
+
+
+@pytest.mark.parametrize(
+    ("make", "codec"),
+    [(in_parts, 1), (in_parts, 2), (incompressible, 1), (incompressible, 3), (incompressible, 4)],
+)
+@pytest.mark.parametrize("looks", ["produce", "lookup"])
+def test_what_costs_more_than_it_holds_is_unpacked_aside(
+    make: Callable[[World, int], bytearray], codec: int, looks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A MB of the smallest parts was a step of 0.2 s (gzip, snappy) or 24 ms (zstd), by each Produce and lookup."""
+    world = World()
+    world.create("t", cleanup_policy="compact" if looks == "produce" else "delete")
+    asked: list[str] = []
+    aside = world.disk.aside
+
+    def counted(work: Any, done: Any) -> None:
+        asked.append("aside")
+        aside(work, done)
+
+    monkeypatch.setattr(world.disk, "aside", counted)
+    assert world.put(make(world, codec)).error_code == 0
+    assert bool(asked) is (looks == "produce")
+    if looks == "lookup":
+        part = ListOffsetsPartition(0, -1, world.wall_ms)
+        told = world.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [part])]), 7)
+        assert (told.topics[0].partitions[0].error_code, told.topics[0].partitions[0].offset) == (0, 0)
+        assert asked
 
 
 def test_later_batches_of_its_partition_come_after_it_and_others_at_once(world: World) -> None:
