@@ -34,7 +34,9 @@ _FREE_BYTES: Final = 1024 * 1024
 """What any batch may decompress to, whatever the ratio."""
 PART_BYTES_MIN: Final = 1024
 """Of what a batch may decompress to each of its parts (gzip's members, snappy's blocks) takes so much: it costs 2 to
-8 µs though it holds nothing. The smallest blocks of Java's snappy hold as many bytes; gzip is written as one member."""
+8 µs though it holds nothing. Gzip is written as one member, snappy in blocks of 32 KiB, less at a flush."""
+BLOCK_BYTES: Final = 32 * 1024
+"""The same where no more than 1 MiB is wanted: who is in a hurry leaves what lies in smaller parts to others."""
 _MEMBER: Final = b"\x1f\x8b\x08"
 _MEMBER_BYTES_MIN: Final = 18
 _COUNTED_AT_ONCE: Final = 1024 * 1024
@@ -190,7 +192,7 @@ def _in_too_many(size: int, most: int) -> HoldsTooMuch:
 
 
 def _parts_max(cap: int) -> int:
-    return cap // PART_BYTES_MIN + 1
+    return cap // (PART_BYTES_MIN if cap > _FREE_BYTES else BLOCK_BYTES) + 1
 
 
 def _count_members(data: Buffer, cap: int) -> None:

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.batch import LOG_OVERHEAD, set_crc, set_place
 from barnabas.protocol.compression import Codec
 from barnabas.protocol.limits import MANY
 from barnabas.protocol.records import BatchBuilder
@@ -150,6 +152,14 @@ def _to_each(topic: str, partitions: int, data: bytes | bytearray) -> ProduceReq
     view = memoryview(bytes(data))
     parts = [PartitionProduceData(at, view) for at in range(partitions)]
     return ProduceRequest(None, 1, 30_000, [TopicProduceData(topic, partition_data=parts)])
+
+
+def _in_parts(members: int) -> bytes:
+    """A batch of one record in so many members of gzip, of which all but one hold nothing."""
+    data = batch(b"v", keys=[b"k"], codec=Codec.GZIP) + gzip.compress(b"") * (members - 1)
+    set_place(data, 0, 0, len(data) - LOG_OVERHEAD, 0)
+    set_crc(data, 0, len(data))
+    return bytes(data)
 
 
 def _headers(records: int, headers: int) -> bytes:
@@ -305,6 +315,7 @@ LARGEST: dict[str, Largest] = {
     "Produce, records at fault": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 1, ZSTD, None)),
     "Produce, batches to unpack": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 500, ZSTD)),
     "Produce, batches that hold too much": (0, 9, lambda share: _batches("compacted", WIDE, 2, BYTES_AT_ONCE, ZSTD)),
+    "Produce, batches in parts": (0, 9, lambda share: _to_each("compacted", WIDE, _in_parts(33))),
     "Produce, batches to compress": (0, 9, lambda share: _batches("recompressed", WIDE, LOOKED_AT, 40, NONE)),
     "Produce, batches of another codec": (0, 9, lambda share: _batches("recompressed", WIDE, LOOKED_AT, 40, LZ4)),
     "Produce, headers to write anew": (0, 9, lambda share: _to_each("recompressed", 50, _headers(10, 450))),

@@ -56,7 +56,7 @@ from barnabas.broker.peers.way import SEALED_BYTES_MIN
 from barnabas.broker.replica import fetch
 from barnabas.broker.replica.shared import UNCHARGED_PARTITIONS_MAX
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.compression import PART_BYTES_MIN
+from barnabas.protocol.compression import BLOCK_BYTES, PART_BYTES_MIN
 from barnabas.protocol.kafka import commit_again, produce_again, said_again
 from barnabas.protocol.limits import HEADER_TAGS_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_PER_ELEMENT
 from barnabas.protocol.native.codec import REQUEST_HEAD_SIZE_MAX
@@ -164,7 +164,7 @@ PROSE = (
     f"an id that was given out {holdings.PENDING_BYTES}",
     f"All of them remember {PARTITIONS_MAX} partitions",
     f"({apart.RECORDS_AT_ONCE} records, {apart.BYTES_AT_ONCE // MIB} MiB unpacked",
-    f" {apart.BYTES_AT_ONCE // PART_BYTES_MIN} parts, {apart.PACKED_AT_ONCE // 1024} KiB packed",
+    f" {apart.BYTES_AT_ONCE // BLOCK_BYTES + 1} parts, {apart.PACKED_AT_ONCE // 1024} KiB packed",
     f"a part (a member of gzip, a block of snappy) for each {'KiB' if PART_BYTES_MIN == 1024 else PART_BYTES_MIN} of",
     f"A batch of more than {look.LARGE // MIB} MiB",
     f"have {turns.TURN_MS_MAX} ms at a time",

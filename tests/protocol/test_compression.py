@@ -109,16 +109,17 @@ XERIAL = b"\x82SNAPPY\x00\0\0\0\1\0\0\0\1"
 )
 def test_the_parts_of_a_batch_are_bounded_by_what_it_may_hold(codec: Codec, head: bytes, part: bytes) -> None:
     """A MB of the smallest took 0.4 s, whatever it held, and 20 MB of snappy's 570 MB."""
-    most = 100 * 1024 // compression.PART_BYTES_MIN + 1
-    assert bytes(decompress(codec, head + part * most, bytes_max=100 * 1024)) == b"x" * most
-    with pytest.raises(HoldsTooMuch, match=f"in more than {most} parts"):
-        decompress(codec, head + part * (most + 1), bytes_max=100 * 1024)
+    for bytes_max, most in ((2**20, 33), (2**20 + 1, 1_025), (2**21, 2_049)):
+        assert bytes(decompress(codec, head + part * most, bytes_max=bytes_max)) == b"x" * most
+        with pytest.raises(HoldsTooMuch, match=f"in more than {most} parts"):
+            decompress(codec, head + part * (most + 1), bytes_max=bytes_max)
 
 
-def test_the_smallest_blocks_of_java_are_read_up_to_the_cap() -> None:
-    """Producers before Kafka 0.10 wrote snappy in blocks of a KiB."""
-    data = Random(2).randbytes(256 * 1024)
-    packed = other.snappy_encode(data, xerial_compatible=True, xerial_blocksize=1024)
+@pytest.mark.parametrize("block_bytes", [1024, 32 * 1024])
+def test_the_blocks_of_honest_producers_are_read_up_to_the_cap(block_bytes: int) -> None:
+    """A KiB in those of Java before Kafka 0.10, 32 KiB since."""
+    data = Random(2).randbytes(32 * block_bytes + 2**20)
+    packed = other.snappy_encode(data, xerial_compatible=True, xerial_blocksize=block_bytes)
     assert bytes(decompress(Codec.SNAPPY, packed, bytes_max=len(data))) == data
 
 

@@ -30,10 +30,10 @@ RECORDS_MAX: Final = 1_000_000
 """Default of `barnabas.batch.records.max`: a batch of 1 MiB has 150,000 of the smallest records."""
 
 
-def is_small(header: BatchHeader, bytes_max: int = BYTES_AT_ONCE) -> bool:
-    """Whether a batch may be opened on the loop, as far as its header tells; of its bytes it may hold `bytes_max`."""
-    packed_max = min(bytes_max, PACKED_AT_ONCE) if header.compression else bytes_max
-    return header.record_count <= RECORDS_AT_ONCE and header.size <= packed_max
+def is_small(header: BatchHeader) -> bool:
+    """Whether a batch may be opened on the loop, as far as its header tells."""
+    bytes_max = PACKED_AT_ONCE if header.compression else BYTES_AT_ONCE
+    return header.record_count <= RECORDS_AT_ONCE and header.size <= bytes_max
 
 
 class Apart:

@@ -29,7 +29,7 @@ from typing import Final
 
 from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log.apart import BYTES_AT_ONCE
-from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, fault_of, first_bad_frame, map_keys
+from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, fault_of, first_bad_frame, map_keys, work_of
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from barnabas.broker.log.state import Change, LogView, forget_orphan
@@ -284,7 +284,7 @@ class _Round:
                 if data is not None:
                     kept.append(data)
                     self._note(fresh, data)
-                seen += header.record_count
+                seen += work_of(header)
                 if seen >= RECORDS_PER_STEP:
                     seen = 0
                     self._write(fresh, kept)

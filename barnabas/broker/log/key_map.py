@@ -17,6 +17,9 @@ _KEY_MAX: Final = 40
 RECORDS_PER_STEP: Final = 500
 """Records one step decodes, looks up and encodes: 1.5 ms. A batch that holds more is taken in slices."""
 
+_OPENED: Final = 20
+"""Records that unpacking a batch counts as: of gzip it may have 33 members (`compression.BLOCK_BYTES`)."""
+
 
 class BadBatch(NamedTuple):
     """A batch that keeps its segment from being cleaned: where it begins (byte), its offset and size by its header."""
@@ -58,6 +61,11 @@ def first_bad_frame(segment: Segment, following: int) -> Job[BadBatch | None]:
     return None
 
 
+def work_of(header: BatchHeader) -> int:
+    """What a small batch takes of a step's records."""
+    return max(header.record_count, 1) + (_OPENED if header.compression else 0)
+
+
 def fault_of(view: memoryview, position: int, header: BatchHeader) -> str:
     """Why a batch may not be rewritten; empty if it may."""
     return "" if crc_ok(view, position, header.size) else "its sum does not fit"
@@ -86,7 +94,7 @@ def map_keys(log: LogView, first_dirty: int, end: int, keys_max: int) -> Job[tup
                 full_at = yield from _map_batch(log, newest, view, offset, header, first_dirty, keys_max)
                 if full_at >= 0:
                     return newest, full_at
-                seen += header.record_count
+                seen += work_of(header)
                 if seen >= RECORDS_PER_STEP:
                     seen = 0
                     yield None

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart, is_small
+from barnabas.broker.log.apart import BYTES_AT_ONCE, PACKED_AT_ONCE, RECORDS_AT_ONCE, Apart
 from barnabas.broker.log.types import InvalidRecord
 from barnabas.protocol.batch import (
     COMPRESSION_MASK,
@@ -40,6 +40,8 @@ WORK_AT_ONCE: Final = 5_000
 """So much is done for the batches of one request in one step: about 5 ms, and the last of them."""
 _KIB_PACKED: Final = 20
 """Compressing a KiB anew, zstd at level 6."""
+_OPENED: Final = 150
+"""Unpacking at all: of gzip a batch may have 33 members (`compression.BLOCK_BYTES`)."""
 _RECORD_REWRITTEN: Final = 2
 """A record or a header made and written anew."""
 ROLL: Final = 200
@@ -138,9 +140,11 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
         Costly: it is too much for that.
         KafkaError: what is wrong with them.
     """
-    same = asked.codec == header.attributes & COMPRESSION_MASK
+    packed = header.attributes & COMPRESSION_MASK
+    same = asked.codec == packed
     bytes_max = BYTES_AT_ONCE if same else _CONVERTED_AT_ONCE
-    if not is_small(header, bytes_max):
+    size = len(view)
+    if header.record_count > RECORDS_AT_ONCE or size > bytes_max or (packed and size > PACKED_AT_ONCE):  # `is_small`
         raise Costly(view, header, asked)
     SPENT.work += WORK_AT_ONCE  # what is refused, or unpacked in vain, is the last of its step
     try:
@@ -159,13 +163,13 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
                 next(steps)
         except StopIteration as stop:
             view, header = stop.value
-    SPENT.work += _work_of(len(area), walked, not same) - WORK_AT_ONCE
+    SPENT.work += _work_of(len(area), walked, packed != 0, not same) - WORK_AT_ONCE
     return view, header
 
 
-def _work_of(size: int, walked: Walked, rewritten: bool) -> int:
+def _work_of(size: int, walked: Walked, packed: bool, rewritten: bool) -> int:
     members = walked.looked_at + walked.headers
-    work = members + (size >> 10)
+    work = members + (size >> 10) + (_OPENED if packed else 0)
     return work + members * _RECORD_REWRITTEN + (size >> 10) * _KIB_PACKED if rewritten else work
 
 

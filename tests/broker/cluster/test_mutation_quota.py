@@ -151,6 +151,19 @@ def test_one_address_leaves_the_quota_of_others_alone(world: World) -> None:
     assert answer.response.topics[0].error_code == 0
 
 
+@pytest.mark.parametrize("hosts", [("127.0.0.1", "127.7.8.9"), ("2001:db8::1", "2001:db8::2:1")])
+def test_who_has_one_address_has_no_more_by_having_others(world: World, hosts: tuple[str, str]) -> None:
+    """A machine has all of 127.0.0.0/8, and whoever has one IPv6 address has 2^64."""
+    told = []
+    for number, host in enumerate(hosts):
+        peer = Connection(90 + number, "PLAINTEXT", host, "kafka", 0)
+        asked = CreateTopicsRequest([CreatableTopic(f"t{number}", 60, 1)])
+        answer = world.send(asked, 7, connection=peer)
+        world.settle()
+        told.append(answer.response.topics[0].error_code)
+    assert told == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+
 def test_an_honest_start_up_meets_no_quota() -> None:
     world = World()
     assert create(world, *(f"t{number}" for number in range(5000))).throttle_time_ms == 0

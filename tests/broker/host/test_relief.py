@@ -737,6 +737,10 @@ async def test_the_account_is_shown_in_state_and_metrics() -> None:
         assert read("barnabas:Memory", "LimitBytes") == {"value": 10 * MIB}
         assert read("kafka.network:SocketServer", "MemoryPoolUsed") == {"value": core.account.total}
         assert read("kafka.network:SocketServer", "MemoryPoolAvailable") == {"value": 10 * MIB - core.account.total}
+        host.relief.ended = 3
+        assert (
+            read("barnabas:Memory", "EndedConnections") == {"value": host.snapshot()["memory"]["ended"]} == {"value": 3}
+        )
 
 
 async def test_what_is_large_waits_in_line_behind_what_took_long_and_what_is_small_does_not() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.log.apart import BYTES_AT_ONCE
 from barnabas.broker.log.key_map import RECORDS_PER_STEP
+from barnabas.protocol.compression import decompress
 from barnabas.protocol.records import SLICE_BYTES, BatchRewriter
 from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, append_apart
@@ -113,3 +114,31 @@ def test_many_small_batches_are_mapped_and_written_in_steps(memory, steps):
     told = steps(log)
     assert whole(told, READ, 0) == 2 * count, "the map, and what stays"
     assert most(told, READ, 0) == RECORDS_PER_STEP
+
+
+def test_few_batches_are_unpacked_in_a_step(memory, monkeypatch):
+    """Five hundred of one record each, in 33 members of gzip, would be 75 ms."""
+    log = new_log(memory)
+    count = 4 * RECORDS_PER_STEP
+    for number in range(count):
+        append(log, b"v", keys=[b"%d" % number], codec=1)
+    log.roll(NOW)
+    put(log, b"0", b"")
+    unpacked: list[int] = []
+
+    def counted(codec, data, *, bytes_max):
+        unpacked.append(1)
+        return decompress(codec, data, bytes_max=bytes_max)
+
+    monkeypatch.setattr(decode_module, "decompress", counted)
+    per_step = []
+    for token in log.compact(NOW, keys_max=10_000):
+        per_step.append(len(unpacked))
+        unpacked.clear()
+        if token is not None:
+            fired: list[bool] = []
+            token.on_ready(partial(fired.append, True))
+            while not fired:
+                memory.deliver()
+    assert sum(per_step) == 2 * count
+    assert max(per_step) <= RECORDS_PER_STEP // 20

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.log import look
 from barnabas.broker.log.apart import BYTES_AT_ONCE, PACKED_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.batch import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, set_max_timestamp, set_place
 from barnabas.protocol.compression import Codec, compress
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.records import BatchBuilder, walk
+from barnabas.protocol.records import BatchBuilder, BatchRewriter, walk
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.node.world import Answer, World, batch
 
@@ -132,6 +133,38 @@ def test_what_costs_more_than_it_holds_is_unpacked_aside(
         told = world.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [part])]), 7)
         assert (told.topics[0].partitions[0].error_code, told.topics[0].partitions[0].offset) == (0, 0)
         assert asked
+
+
+def test_a_batch_that_holds_much_is_compressed_anew_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece, and the end, for what is added to snappy is compressed then."""
+    world.create("packed", compression_type="zstd")
+    aside_now: list[bool] = []
+    seen: list[tuple[str, bool]] = []
+    aside = world.disk.aside
+
+    def noted(work: Callable[[], None], done: Any) -> None:
+        def inside() -> None:
+            aside_now.append(True)
+            work()
+            aside_now.clear()
+
+        aside(inside, done)
+
+    class Rewriter(BatchRewriter):
+        def add(self, records: Any) -> None:
+            seen.append(("add", bool(aside_now)))
+            super().add(records)
+
+        def build(self) -> Any:
+            seen.append(("build", bool(aside_now)))
+            return super().build()
+
+    monkeypatch.setattr(world.disk, "aside", noted)
+    monkeypatch.setattr(look, "BatchRewriter", Rewriter)
+    sent = world.produce({("packed", 0): large(world)})
+    world.settle()
+    assert offset_of(sent) == 0
+    assert set(seen) == {("add", True), ("build", True)}
 
 
 def test_later_batches_of_its_partition_come_after_it_and_others_at_once(world: World) -> None:

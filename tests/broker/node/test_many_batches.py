@@ -104,6 +104,24 @@ def test_no_step_unpacks_all_batches(world: World, beyond: bool, monkeypatch: py
     assert {one.error_code for one in parts(sent)} == {0}
 
 
+def test_no_step_unpacks_very_many_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be in 33 parts that hold nothing, and cost a hundred times what its record does."""
+    world, count = World(), 150
+    world.create("t", count, cleanup_policy="compact")
+    unpacked: list[int] = []
+
+    def counted(codec: int, data: Any, *, bytes_max: int) -> Any:
+        unpacked.append(1)
+        return decompress(codec, data, bytes_max=bytes_max)
+
+    monkeypatch.setattr("barnabas.protocol.records.decode.decompress", counted)
+    data = keyed(world, 1, codec=1)
+    sent, steps = per_step(world, unpacked, {("t", number): bytearray(data) for number in range(count)})
+    assert max(steps) <= WORK_AT_ONCE // 150 + 1
+    assert sum(steps) == count
+    assert {one.error_code for one in parts(sent)} == {0}
+
+
 def test_no_step_writes_all_of_large_batches(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     real = Log._write
