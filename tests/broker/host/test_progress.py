@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Iterator
 
 import pytest
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import progress
 from barnabas.broker.host.host import Host
-from barnabas.broker.host.states import State
+from barnabas.broker.host.http import TEXT, Answer
+from barnabas.broker.host.states import STALLED, State
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, Raw, api_versions_request, client, parks, serving, until
 
@@ -156,6 +158,35 @@ async def test_who_does_not_read_its_last_answer_goes() -> None:
         await until(
             lambda: any(progress.unfinished(channel) == "its last answer" for channel in host.channels.values())
         )
+        clock.move(WINDOW_MS)
+        clock.move(WINDOW_MS)
+        await until(lambda: not host.channels)
+
+
+async def test_who_does_not_read_its_page_goes_and_who_reads_slowly_does_not() -> None:
+    def endless() -> Iterator[str]:
+        while True:
+            yield "x" * 100_000
+
+    async with serving(FakeCore(), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        host.web._pages = {"/endless": lambda fields: Answer(200, TEXT, endless())}
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.send(b"GET /endless HTTP/1.0\r\n\r\n")
+        await until(lambda: any(one.waits & STALLED for one in host.channels.values()))
+        (channel,) = host.channels.values()
+        clock.move(WINDOW_MS)
+        for _ in range(3):
+            before = host.web.moved_bytes(channel)
+            assert before is not None
+            raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            for _ in range(1_000):
+                if (host.web.moved_bytes(channel) or 0) >= before + 100_000:
+                    break
+                await raw.reader.read(1_000_000)
+            raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            clock.move(WINDOW_MS)
+            assert host.channels
         clock.move(WINDOW_MS)
         clock.move(WINDOW_MS)
         await until(lambda: not host.channels)
