@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from barnabas.cli.speak import table
 
@@ -50,6 +50,10 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     ]
 
 
+_TOLD_BYTES_MIN: Final = 1024 * 1024
+"""Who holds less is not worth a name."""
+
+
 def _further(told: int, shown: int) -> list[str]:
     """Where the rest of a list is: a look has its first page."""
     return [f"({told - shown} more: /state?after={shown})"] if told > shown > 0 else []
@@ -64,6 +68,9 @@ def _memory(memory: State | None) -> list[str]:
     kinds = ", ".join(f"{what} {_size(size)}" for what, size in memory["by_kind"].items() if size)
     if kinds:
         line += f" ({kinds})"
+    most = next((one for one in memory.get("largest", ()) if one["connection"]), None)  # 0: the broker itself
+    if most is not None and most["held_bytes"] >= _TOLD_BYTES_MIN:
+        line += f"; most by {most['client_host']} (connection {most['connection']}), {_size(most['held_bytes'])}"
     if memory["waiting"]:
         line += f"; {_count(memory['waiting'], 'connection')} waiting for memory"
     if memory["ended"]:

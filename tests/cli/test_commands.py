@@ -328,12 +328,16 @@ def test_health_is_1_for_a_broker_that_answers_and_does_not_serve(status: str, b
     assert ended.stdout == ""
 
 
-def test_top_shows_what_is_held_for_requests_and_of_which_kind() -> None:
+def test_top_shows_what_is_held_for_requests_of_which_kind_and_by_whom() -> None:
     mib = 1024 * 1024
     memory = {
         "held_bytes": 130 * mib,
         "limit_bytes": 160 * mib,
         "by_kind": {"received": 129 * mib, "requests": mib, "parked": 0},
+        "largest": [
+            {"connection": 0, "client_host": "", "held_bytes": 80 * mib},
+            {"connection": 7, "client_host": "10.0.0.3", "held_bytes": mib},
+        ],
         "waiting": 40,
         "ended": 1,
     }
@@ -342,8 +346,10 @@ def test_top_shows_what_is_held_for_requests_and_of_which_kind() -> None:
     assert lines[0] == "barnabas s: 12000 partitions, 3 connections, 0 parked operations, 0 fetch sessions"
     assert lines[1] == (
         "memory held for requests: 130.0 MiB of 160.0 MiB (received 129.0 MiB, requests 1.0 MiB); "
-        "40 connections waiting for memory; 1 connection ended for memory"
+        "most by 10.0.0.3 (connection 7), 1.0 MiB; 40 connections waiting for memory; 1 connection ended for memory"
     )
+    memory["largest"][1]["held_bytes"] -= 1  # type: ignore[index]
+    assert "most by" not in render("s", state, None, 0.0)[1]
 
 
 def test_an_address_may_say_that_it_is_plain() -> None:
