@@ -12,7 +12,8 @@ r"""ApiVersions (18). A real broker answers it before anything else, whatever ve
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.registry import advertised_versions, peer_versions
@@ -23,8 +24,12 @@ from barnabas.protocol.requests.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
+    SharedApiVersionsResponse,
     SupportedFeatureKey,
 )
+
+Span: TypeAlias = tuple[str, tuple[int, int]]
+Level: TypeAlias = tuple[str, int]
 
 _LEVEL_0_FROM: Final = 4
 """Before, clients may stumble over a feature that can be off, and are not told of it (KIP-1022)."""
@@ -34,26 +39,32 @@ SOFTWARE_CHARS_MAX: Final = 255
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(services: Services, request: ApiVersionsRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: ApiVersionsRequest, context: RequestContext, now_ms: int) -> bool:
     """Answer with what is served."""
     if context.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             context.respond(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
-            return
+            return True
         context.connection.client_software_name = name[:SOFTWARE_CHARS_MAX]
         context.connection.client_software_version = version[:SOFTWARE_CHARS_MAX]
-    finalized = sorted(services.image.features.items())
-    served = advertised_versions() if context.connection.peer < 0 else peer_versions()
-    context.respond(
-        ApiVersionsResponse(
-            api_keys=[ApiVersion(key, first, last) for key, first, last in served],
-            supported_features=[
-                SupportedFeatureKey(name, low, high)
-                for name, (low, high) in services.features.items()
-                if low or context.api_version >= _LEVEL_0_FROM
-            ],
-            finalized_features_epoch=services.metadata_end()[0] - 1 if finalized else -1,
-            finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in finalized],
-        )
+    finalized = tuple(sorted(services.image.features.items()))
+    epoch = services.metadata_end()[0] - 1 if finalized else -1
+    spans = tuple(services.features.items())
+    by_broker, level_0 = context.connection.peer >= 0, context.api_version >= _LEVEL_0_FROM
+    context.respond(_told(by_broker, level_0, spans, epoch, finalized))
+    return True
+
+
+@lru_cache(maxsize=8)
+def _told(
+    by_broker: bool, level_0: bool, spans: tuple[Span, ...], epoch: int, finalized: tuple[Level, ...]
+) -> SharedApiVersionsResponse:
+    """The answer to all who are told the same."""
+    served = peer_versions() if by_broker else advertised_versions()
+    return SharedApiVersionsResponse(
+        api_keys=[ApiVersion(key, first, last) for key, first, last in served],
+        supported_features=[SupportedFeatureKey(name, low, high) for name, (low, high) in spans if low or level_0],
+        finalized_features_epoch=epoch,
+        finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in finalized],
     )

@@ -140,6 +140,10 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
         from barnabas.protocol.kafka import fetch_again
 
         _answers[key] = fetch_again.answer
+    elif key == ApiKey.API_VERSIONS:
+        from barnabas.protocol.kafka import versions_again
+
+        _answers[key] = versions_again.answer
     return found
 
 

@@ -21,6 +21,7 @@ from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 from barnabas.protocol.native.plan import Payloads, Source, TooMany, pack_in_steps, read_message, shown, writer
+from barnabas.protocol.requests.api_versions import ApiVersionsResponse, SharedApiVersionsResponse
 
 HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a response's head: what it describes is bounded, payloads count apart."""
@@ -113,10 +114,23 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
     Raises:
         EncodeError: the response holds what msgpack cannot carry.
     """
+    if type(response) is SharedApiVersionsResponse:
+        return [_frame_shared(correlation_id, response)]
     payloads = Payloads()
     write = writer(RESPONSES[api_key])
     assert write is not None
     return _frame([correlation_id, write(response, payloads)], payloads)
+
+
+def _frame_shared(correlation_id: int, response: SharedApiVersionsResponse) -> bytes:
+    """As `_frame`, of what many are told: all but the correlation id is written once."""
+    body = response.written.get(response.NATIVE)
+    if body is None:
+        write = writer(ApiVersionsResponse)
+        assert write is not None
+        body = response.written[response.NATIVE] = msgpack.packb(write(response, Payloads()))
+    head: bytes = b"\x92" + msgpack.packb(correlation_id) + body  # an array of two
+    return _PREFIX.pack(4 + len(head), len(head)) + head
 
 
 def encode_response_in_steps(

@@ -151,6 +151,16 @@ def test_m03_versions_of_every_api(world: World, version: int) -> None:
     assert told == {"metadata.version": (7, 30)} | (at_zero if version == 4 else {})
 
 
+def test_what_all_are_told_of_versions_is_made_once_and_anew_when_it_changes(world: World) -> None:
+    """It was made and written for each who asked: of a moment's 4,900 the last waited half as long again for it."""
+    first = world.ask(api_versions(3), 3)
+    assert world.ask(api_versions(3), 3) is first
+    assert world.ask(api_versions(0), 0) is first, "codecs say it in each version's words"
+    world.create("t")
+    later = world.ask(api_versions(3), 3)
+    assert later.finalized_features_epoch > first.finalized_features_epoch
+
+
 def test_a_client_must_name_its_software_as_kafka_wants(world: World) -> None:
     request = api_versions(3)
     request.client_software_name = "-bad-"
