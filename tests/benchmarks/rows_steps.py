@@ -1,20 +1,24 @@
 """Rows of the longest step of the loop that the largest request of each API leads to, in either dialect, or sent on.
 
-And of what it leads to where many partitions lie, on a broker that stands alone and on three: made, deleted, idle.
+And of what it leads to where many partitions lie, on a broker that stands alone and on three: made, deleted, idle; and
+of how long a process works before a newcomer has its answer, where thousands of others ask for ApiVersions.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from tests.benchmarks.report import Row
 from tests.benchmarks.servers import Peers
-from tests.hostile import many
+from tests.hostile import many, newcomer
 from tests.hostile.meter import Meter
 from tests.hostile.steps import DIALECTS, LARGEST, SENT_ON, STEP_MS_MAX, largest_frame, least, longest_ms, prepared
 
 GOES = 3
 AIM_MS = 5.0
+NEWCOMER_MS_MAX = 200.0
+NEWCOMER_AIM_MS = 100.0
 
 
 def rows(_peers: Peers) -> Iterator[Row]:
@@ -29,8 +33,24 @@ def rows(_peers: Peers) -> Iterator[Row]:
         for name in SENT_ON:
             data = largest_frame(name, DIALECTS["kafka"])
             yield _row(f"{name}, sent on by another broker", _least(port, meter, data, sent_on=True))
+    yield from newcomers()
     for name, measured in many.longest(goes=GOES):
         yield _row(name, measured)
+
+
+def newcomers() -> Iterator[Row]:
+    """The loop's CPU time until a newcomer is answered: the least of some goes."""
+    if not sys.platform.startswith("linux"):
+        return  # which alone tells the time of a thread of another process
+    measures = {
+        "that have asked before": lambda: newcomer.behind_one_moment_ms(asked_before=True),
+        "that ask for the first time": lambda: newcomer.behind_one_moment_ms(asked_before=False),
+        "that ask again at once": newcomer.behind_those_that_ask_again_ms,
+    }
+    for what, measure in measures.items():
+        found = least(measure, enough=0.0, goes=GOES)
+        name = f"the broker's time until a newcomer is answered, behind {newcomer.COUNT} {what}"
+        yield Row(name, "ms", found, must=NEWCOMER_MS_MAX, aim=NEWCOMER_AIM_MS, better="less")
 
 
 def _least(port: int, meter: Meter, data: bytes, *, sent_on: bool = False) -> float:

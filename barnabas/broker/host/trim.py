@@ -86,7 +86,7 @@ class Trim:
 
     def _is_calm(self) -> bool:
         host = self._host
-        return host.account.total <= HELD_BYTES_MAX and not host.turns.line and not host.core.has_lines
+        return host.account.total <= HELD_BYTES_MAX and not host.turns.is_waited_for and not host.core.has_lines
 
 
 def _gives_back() -> bool:

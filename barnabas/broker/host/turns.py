@@ -10,7 +10,13 @@ round before has taken. Those who are served at once ask again at once, and woul
     a turn took long, or     requests of 16 KiB and more
     connections are in line
     5 ms are gone            requests of 1 KiB and more: what they cost grows with their bytes
-    25 ms are gone           all, but for a connection that asks for ApiVersions and nothing else
+    25 ms are gone           all
+
+A connection that asks for ApiVersions and nothing else does not stand behind others in that line, but behind its like,
+in one that has as much time, for it costs little and always the same. There who asks first on its connection takes
+turns with who has asked before, the newest first: thousands may have come before it, hardly more than `AT_ONCE` with
+it. While some wait there, who asks once more waits, too, however early in a round. Other brokers stand behind no
+client: the controller would take one for gone whose heartbeats it has not looked at.
 
 A round's beginning is not told, and to ask for it costs more than a request may: the first that comes `LATE_MS` after
 the last look that is known of has the next look noticed, and the round is counted from there.
@@ -19,6 +25,7 @@ the last look that is known of has the next look noticed, and the round is count
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.host import dialects
@@ -42,12 +49,33 @@ _AT_ONCE: Final = 0
 class Turns:
     """One per host."""
 
-    __slots__ = ("_came", "_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due", "very_late_ms")
+    __slots__ = (
+        "_came",
+        "_host",
+        "_newest",
+        "_rest_ms",
+        "_since_ms",
+        "askers",
+        "late_ms",
+        "line",
+        "look_due",
+        "newcomers",
+        "of_brokers",
+        "very_late_ms",
+    )
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.line: deque[Channel] = deque()
         """Channels that wait for their turn."""
+        self.of_brokers: deque[Channel] = deque()
+        """Those of other brokers: they have had one in this round."""
+        self.askers: deque[Channel] = deque()
+        """Those that ask for ApiVersions alone, and have asked for something before."""
+        self.newcomers: list[Channel] = []
+        """Those that ask for it first, the newest at the end."""
+        self._newest = False
+        """Whether the newest was the last of these to have its turn."""
         self.late_ms = _AT_ONCE
         """From when on (ms) whoever has something to handle asks `is_over` first."""
         self.very_late_ms = _AT_ONCE
@@ -73,12 +101,25 @@ class Turns:
         if not self.look_due:
             self._notice(now_ms)
             return False
+        if channel.waits or channel.of_brokers or not channel.has_request:
+            return False
         receiver, native = channel.receiver, channel.connection.dialect == dialects.NATIVE
-        if channel.waits or receiver.unread_bytes < self._waits_from(now_ms) or not channel.has_request:
+        waits = receiver.unread_bytes >= self._waits_from(now_ms)
+        if not waits and not self.askers:
             return False
         if receiver.unread_bytes < MEDIUM_BYTES and dialects.asks_for_versions(bytes(receiver.unread()), native):
+            return self._asks(channel, now_ms)
+        if waits:
+            self.line_up(channel)
+        return waits
+
+    def _asks(self, channel: Channel, now_ms: int) -> bool:
+        """As `is_over`, of who asks for ApiVersions alone."""
+        if now_ms - self._since_ms < VERY_LATE_MS and not (self.askers and channel.requests):
             return False
-        self.line_up(channel)
+        (self.askers if channel.requests else self.newcomers).append(channel)
+        channel.waits |= QUEUED
+        self.took_long()
         return True
 
     def _waits_from(self, now_ms: int) -> int:
@@ -91,7 +132,7 @@ class Turns:
     def line_up(self, channel: Channel) -> None:
         """Give a channel its next turn after those in line."""
         channel.waits |= QUEUED
-        self.line.append(channel)
+        (self.of_brokers if channel.of_brokers else self.line).append(channel)
         self.took_long()
 
     def took_long(self) -> None:
@@ -99,6 +140,13 @@ class Turns:
         if not self.look_due:
             self._notice(self._host.now_ms())
         self.late_ms = _AT_ONCE
+        if self.askers:  # who was answered may ask again at once, and would have their time
+            self.very_late_ms = _AT_ONCE
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether anybody is in line."""
+        return bool(self.line or self.of_brokers or self.askers or self.newcomers)
 
     def _notice(self, now_ms: int) -> None:
         """Notice the loop's next look."""
@@ -109,7 +157,7 @@ class Turns:
         self._host.loop.call_soon(self.looked)
 
     def looked(self) -> None:
-        """The loop has been round: turns for those in line, at least one, until their time is over.
+        """The loop has been round: turns for those in line, at least one in each, until their time is over.
 
         The broker's jobs have as much time as the line before it goes on: a request may take ten times what a round
         gives to them, and a start under a flood would never come to its end.
@@ -117,14 +165,34 @@ class Turns:
         self.look_due = False
         self._came = 0
         host = self._host
-        began_ms = now_ms = host.now_ms()
+        now_ms = host.now_ms()
         self.late_ms = self.very_late_ms = now_ms + LATE_MS  # who comes then has the next look noticed
-        until_ms = now_ms + max(min(now_ms - self._since_ms, VERY_LATE_MS) // 2, 1)
-        while self.line and (now_ms >= self._rest_ms or not host.has_jobs):
-            self.line.popleft().take_turn()
+        share_ms = max(min(now_ms - self._since_ms, VERY_LATE_MS) // 2, 1)
+        for _ in range(len(self.of_brokers)):
+            self.of_brokers.popleft().take_turn()
+        self._give(self._next_asker, share_ms)
+        began_ms = host.now_ms()
+        if (began_ms >= self._rest_ms or not host.has_jobs) and self._give(self._next, share_ms):
             now_ms = host.now_ms()
-            if now_ms >= until_ms:
-                self._rest_ms = now_ms + (now_ms - began_ms)
-                break
-        if self.line:
+            self._rest_ms = now_ms + (now_ms - began_ms)
+        if self.is_waited_for:
             self.took_long()
+
+    def _give(self, next_one: Callable[[], Channel | None], share_ms: int) -> bool:
+        """Turns one after the other; whether time was over before nobody was left."""
+        clock = self._host.now_ms
+        until_ms = clock() + share_ms
+        while (channel := next_one()) is not None:
+            channel.take_turn()
+            if clock() >= until_ms:
+                return True
+        return False
+
+    def _next(self) -> Channel | None:
+        return self.line.popleft() if self.line else None
+
+    def _next_asker(self) -> Channel | None:
+        self._newest = bool(self.newcomers) and not (self._newest and self.askers)
+        if self._newest:
+            return self.newcomers.pop()
+        return self.askers.popleft() if self.askers else None

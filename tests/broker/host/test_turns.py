@@ -174,7 +174,7 @@ async def test_where_connections_come_by_all_doors_requests_wait_for_those_behin
         tell(asker, KAFKA_VERSIONS)
         tell(other, sized(60))
         assert list(one.host.turns.line) == ([other] if came == AT_ONCE else [])
-        assert asker.connection.id in one.served, "ApiVersions never waits"
+        assert asker.connection.id in one.served, "who asks for ApiVersions does not wait for that"
         await until(lambda: other.connection.id in one.served)
         late = one.connect()
         await until(lambda: not one.host.turns.look_due)
@@ -225,16 +225,118 @@ async def a_look() -> None:
     ],
     ids=["kafka", "kafka first", "native", "native first"],
 )
-async def test_who_asks_for_api_versions_and_nothing_else_never_waits(begin: bytes, request_: bytes) -> None:
+async def test_who_asks_for_api_versions_and_nothing_else_stands_behind_its_like(begin: bytes, request_: bytes) -> None:
     async with a_round() as one:
-        other, greedy = one.connect(begin), one.connect(begin)
+        many, other, greedy = [one.connect() for _ in range(9)], one.connect(begin), one.connect(begin)
         first = await one.begin()
         one.now_ms += VERY_LATE_MS
+        one.cost_ms = VERY_LATE_MS
+        for channel in many:
+            tell(channel, sized(60))
         tell(other, request_)
-        assert one.served == [first.connection.id, other.connection.id]
         tell(greedy, request_ + request_.removeprefix(b"BNB1"))
-        assert list(one.host.turns.line) == [greedy]
-        await until(lambda: len(one.served) == 4)
+        assert one.served == [first.connection.id]
+        assert list(one.host.turns.line) == [*many, greedy]
+        await until(lambda: len(one.served) == 3 + len(many) + 1)
+        assert one.served[1] == other.connection.id
+
+
+def late_in_a_round(one: Round, *, asked_before: bool) -> list[Channel]:
+    """So many connections that all they ask for in one moment takes far longer than a round may."""
+    return [one.connect(KAFKA_VERSIONS if asked_before else b"") for _ in range(500)]
+
+
+async def test_who_comes_behind_many_that_ask_for_versions_is_served_once_it_has_come() -> None:
+    """Of 4,900 all were served before the next connection was looked at; those that asked again at once, too."""
+    async with a_round() as one:
+        many = late_in_a_round(one, asked_before=True)
+        await until(lambda: not one.host.turns.look_due)
+        one.cost_ms = 1
+        for channel in many:
+            tell(channel, KAFKA_VERSIONS)
+        assert len(one.served) <= LATE_MS + VERY_LATE_MS
+        await a_look()
+        newcomer = one.connect(b"")
+        tell(newcomer, KAFKA_VERSIONS)
+        assert one.served[-1] == newcomer.connection.id
+        assert len(one.served) <= LATE_MS + 2 * VERY_LATE_MS
+        await until(lambda: len(one.served) == len(many) + 1)
+        one.served.remove(newcomer.connection.id)
+        assert one.served == [channel.connection.id for channel in many], "first come, first served"
+
+
+@pytest.mark.parametrize("asked_before", [True, False], ids=["asked before", "silent before"])
+async def test_the_newest_that_asks_first_has_the_next_turn(asked_before: bool) -> None:
+    """They all came before, and have been silent: it is known by nothing but that it came last."""
+    async with a_round() as one:
+        many, newcomer = late_in_a_round(one, asked_before=asked_before), one.connect(b"")
+        await until(lambda: not one.host.turns.look_due)
+        one.cost_ms = 1
+        for channel in [*many, newcomer]:
+            tell(channel, KAFKA_VERSIONS)
+        served = len(one.served)
+        assert newcomer.connection.id not in one.served
+        await until(lambda: len(one.served) > served)
+        assert one.served[served] == newcomer.connection.id
+        await until(lambda: len(one.served) == len(many) + 1)
+
+
+async def test_who_asks_first_and_who_has_asked_before_take_turns() -> None:
+    async with a_round() as one:
+        old, new = [one.connect() for _ in range(20)], [one.connect(b"") for _ in range(40)]
+        await one.begin()
+        one.served.clear()
+        one.now_ms += VERY_LATE_MS
+        for channel in [*old, *new]:
+            tell(channel, KAFKA_VERSIONS)
+        assert not one.served
+        await until(lambda: len(one.served) == 60)
+        assert one.served[:40:2] == [channel.connection.id for channel in reversed(new[20:])]
+        assert one.served[1:40:2] == [channel.connection.id for channel in old]
+
+
+async def test_who_asks_for_versions_again_at_once_stands_behind_those_that_wait() -> None:
+    async with a_round() as one:
+        many = [one.connect() for _ in range(200)]
+        await until(lambda: not one.host.turns.look_due)
+        one.cost_ms = 1
+        for _ in range(400):
+            for channel in many:
+                if not channel.waits:
+                    tell(channel, KAFKA_VERSIONS)
+            await a_look()
+        times = [one.served.count(channel.connection.id) for channel in many]
+        assert max(times) - min(times) <= 1
+        assert min(times) > 1
+
+
+class OfABroker(Channel):
+    """One that is told what another broker says."""
+
+    of_brokers = True
+
+
+async def test_another_broker_waits_for_no_client() -> None:
+    """Its heartbeat stood behind all that clients had asked for in one moment, be it longer than its session."""
+    async with a_round() as one:
+        many, broker = [one.connect() for _ in range(9)], OfABroker(one.host, "BROKERS")
+        broker.connection_made(cast("Any", Wire()))
+        tell(broker, KAFKA_VERSIONS)
+        first = await one.begin()
+        one.served.clear()
+        one.now_ms += VERY_LATE_MS
+        one.cost_ms = VERY_LATE_MS
+        for channel in many:
+            tell(channel, sized(LARGE_BYTES))
+        assert one.served == []
+        tell(broker, sized(60))
+        assert one.served == [broker.connection.id]
+        tell(broker, sized(60) * 2)  # what is left over when its turn is, has the next
+        assert one.served == [broker.connection.id] * 2
+        await until(lambda: len(one.served) > 3)
+        assert one.served[2] == broker.connection.id
+        await until(lambda: len(one.served) == 3 + len(many))
+        assert not first.waits
 
 
 def test_no_other_request_passes_for_api_versions() -> None:
