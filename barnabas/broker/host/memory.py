@@ -1,4 +1,4 @@
-"""How much may be held for requests: `queued.max.request.bytes`, less where the container is small."""
+"""How much may be held for requests, and unpacked of a batch: less than was asked for where the container is small."""
 
 from __future__ import annotations
 
@@ -13,30 +13,45 @@ from barnabas.broker.account import UNLIMITED, Account
 from barnabas.broker.config import BrokerConfig
 
 _CGROUP: Final = "/sys/fs/cgroup"
+_BROKER_BYTES: Final = 64 * 1024 * 1024
+"""What a broker takes by itself, and a little for the page cache."""
+_BATCH_BYTES_MIN: Final = 8 * 1024 * 1024
+"""However small the container is: honest producers send a MiB, which seldom unpacks to more."""
 
 logger = logging.getLogger(__name__)
 
 
 def fitted(config: BrokerConfig, container_bytes: int | None) -> BrokerConfig:
-    """The settings in a container that may use `container_bytes` (None: as much as there is), which a line tells.
+    """The settings in a container that may use `container_bytes` (None: as much as there is); lines tell what is less.
 
-    A quarter of a small container at most, for the log's indexes and the page cache need room, too; one largest frame
-    at least, else it could never be received. `queued.max.request.bytes=-1` means no limit, as in Kafka.
+    Of a small container the account has a quarter at most, for the log's indexes and the page cache need room, too; one
+    largest frame at least, else it could never be received. `queued.max.request.bytes=-1` means no limit, as in Kafka.
+    A batch is unpacked beside it, which takes twice its bytes: it has half of what the account and the broker leave.
     """
+    if container_bytes is None:
+        return config
     asked = config.queued_max_request_bytes
-    if container_bytes is None or asked < 0:
-        return config
     limit = max(container_bytes // 4, config.socket_request_max_bytes)
-    if limit >= asked:
-        return config
-    logger.info(
-        "queued.max.request.bytes is %d, not %d: this container may use %d bytes, of which it is a quarter at most, "
-        "but not less than socket.request.max.bytes",
-        limit,
-        asked,
-        container_bytes,
-    )
-    return replace(config, queued_max_request_bytes=limit)
+    if asked > limit:
+        logger.info(
+            "queued.max.request.bytes is %d, not %d: this container may use %d bytes, of which it is a quarter at "
+            "most, but not less than socket.request.max.bytes",
+            limit,
+            asked,
+            container_bytes,
+        )
+        config = replace(config, queued_max_request_bytes=limit)
+    batch = max((container_bytes - config.queued_max_request_bytes - _BROKER_BYTES) // 2, _BATCH_BYTES_MIN)
+    if batch < config.barnabas_batch_bytes_max:
+        logger.info(
+            "barnabas.batch.bytes.max is %d, not %d: this container may use %d bytes, and what is unpacked takes twice "
+            "its size beside queued.max.request.bytes",
+            batch,
+            config.barnabas_batch_bytes_max,
+            container_bytes,
+        )
+        config = replace(config, barnabas_batch_bytes_max=batch)
+    return config
 
 
 def account_for(config: BrokerConfig) -> Account:

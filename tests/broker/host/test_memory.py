@@ -46,6 +46,23 @@ def test_a_broker_that_starts_in_a_small_container_has_what_that_leaves_and_says
         one.release()
 
 
+@pytest.mark.parametrize(
+    ("container", "size"),
+    [(None, 128), (8192, 128), (512, 128), (384, 110), (256, 46), (128, 8), (64, 8)],
+)
+def test_a_batch_is_unpacked_in_what_a_small_container_has_beside_the_account(
+    container: int | None, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """128 MiB of one of 10 KB, beside an account that is full, ended a broker in 256 MiB."""
+    caplog.set_level(logging.INFO, "barnabas")
+    config = fitted(BrokerConfig(), container and container * MIB)
+    assert config.barnabas_batch_bytes_max == size * MIB
+    told = [text for text in caplog.messages if text.startswith("barnabas.batch.bytes.max is ")]
+    assert len(told) == (size < 128)
+    less = BrokerConfig(barnabas_batch_bytes_max=4 * MIB)
+    assert fitted(less, container and container * MIB).barnabas_batch_bytes_max == 4 * MIB
+
+
 @pytest.mark.parametrize("container", [None, 640 * MIB])
 def test_where_there_is_room_nothing_is_told(container: int | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "barnabas")
