@@ -16,7 +16,8 @@ A connection that asks for ApiVersions and nothing else does not stand behind ot
 in one that has as much time, for it costs little and always the same. There who asks first on its connection takes
 turns with who has asked before, the newest first: thousands may have come before it, hardly more than `AT_ONCE` with
 it. While some wait there, who asks once more waits, too, however early in a round. Other brokers stand behind no
-client: the controller would take one for gone whose heartbeats it has not looked at.
+client, or whoever fills these lines takes the quorum its leader, and has brokers taken for gone whose heartbeats nobody
+has looked at; what they send on for clients stands in line as those would.
 
 A round's beginning is not told, and to ask for it costs more than a request may: the first that comes `LATE_MS` after
 the last look that is known of has the next look noticed, and the round is counted from there.
@@ -28,6 +29,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.broker.host import dialects
 from barnabas.broker.host.sockets import AT_ONCE
 from barnabas.broker.host.states import QUEUED
@@ -101,7 +103,7 @@ class Turns:
         if not self.look_due:
             self._notice(now_ms)
             return False
-        if channel.waits or channel.of_brokers or not channel.has_request:
+        if channel.waits or not channel.has_request or _is_a_brokers_own(channel):
             return False
         receiver, native = channel.receiver, channel.connection.dialect == dialects.NATIVE
         waits = receiver.unread_bytes >= self._waits_from(now_ms)
@@ -130,9 +132,9 @@ class Turns:
         return MEDIUM_BYTES if gone_ms >= LATE_MS else LARGE_BYTES
 
     def line_up(self, channel: Channel) -> None:
-        """Give a channel its next turn after those in line."""
+        """Give a channel its next turn after those in line; another broker's own comes before them."""
         channel.waits |= QUEUED
-        (self.of_brokers if channel.of_brokers else self.line).append(channel)
+        (self.of_brokers if _is_a_brokers_own(channel) else self.line).append(channel)
         self.took_long()
 
     def took_long(self) -> None:
@@ -196,3 +198,8 @@ class Turns:
         if self._newest:
             return self.newcomers.pop()
         return self.askers.popleft() if self.askers else None
+
+
+def _is_a_brokers_own(channel: Channel) -> bool:
+    """Whether another broker asks, and not for a client."""
+    return channel.of_brokers and int.from_bytes(channel.receiver.unread()[4:6], "big") not in FORWARDED

@@ -21,6 +21,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
+from barnabas.protocol.requests.create_topics import CreateTopicsRequest
 from barnabas.protocol.requests.metadata import MetadataRequest
 from tests.broker.host.fake_core import FakeCore, api_versions_request, serving, until
 
@@ -28,6 +29,7 @@ KAFKA_VERSIONS = api_versions_request(1)
 NATIVE_VERSIONS = b"".join(
     bytes(part) for part in native.encode_request(ApiKey.API_VERSIONS, 0, 1, "t", ApiVersionsRequest())
 )
+SENT_ON = b"".join(map(bytes, kafka.encode_request(ApiKey.CREATE_TOPICS, 7, 1, "c", CreateTopicsRequest([]))))
 
 
 def sized(size: int) -> bytes:
@@ -97,9 +99,9 @@ class Round:
         self.cost_ms = cost_ms
         return channel
 
-    def connect(self, begin: bytes = KAFKA_VERSIONS) -> Channel:
+    def connect(self, begin: bytes = KAFKA_VERSIONS, channel: Channel | None = None) -> Channel:
         """A connection that has told its dialect, if it begins with something."""
-        channel = Channel(self.host, "PLAINTEXT")
+        channel = channel or Channel(self.host, "PLAINTEXT")
         channel.connection_made(cast("Any", Wire()))
         if begin:
             cost_ms, self.cost_ms = self.cost_ms, 0
@@ -205,6 +207,29 @@ async def test_who_waits_has_turns_though_those_who_are_served_ask_again_at_once
                     tell(channel, sized(60))
             await a_look()
         assert set(one.served) == {channel.connection.id for channel in many}
+
+
+class OfBroker(Channel):
+    """Another broker's connection, as far as turns go by it."""
+
+    __slots__ = ()
+    of_brokers = True
+
+
+async def test_other_brokers_go_before_all_clients_in_line_but_not_with_what_they_send_on() -> None:
+    """Voters waited behind clients' large requests for seconds, again and again, and the cluster had no controller."""
+    async with a_round() as one:
+        clients = [one.connect() for _ in range(20)]
+        brokers = [one.connect(channel=OfBroker(one.host, "BROKERS")) for _ in range(2)]
+        await until(lambda: not one.host.turns.look_due)
+        one.cost_ms = 2 * VERY_LATE_MS
+        for channel in clients:
+            tell(channel, sized(LARGE_BYTES))
+        tell(brokers[0], sized(60))
+        tell(brokers[1], SENT_ON)
+        assert one.served[2:] == [brokers[0].connection.id]
+        assert list(one.host.turns.line) == [*clients[2:], brokers[1]]
+        await until(lambda: len(one.served) == 22)
 
 
 async def a_look() -> None:
