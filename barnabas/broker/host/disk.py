@@ -24,18 +24,16 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from barnabas.broker.host.disk_calls import default_handles_max, named, read_whole
-from barnabas.broker.host.disk_file import READ_WRITE, ColdRead, RealFile
+from barnabas.broker.host.disk_file import READ_WRITE, ColdRead, Folder, RealFile
 from barnabas.broker.host.disk_root import Root
 from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.ports import Done, Volume, countdown
 
 logger = logging.getLogger(__name__)
 
-_Files: TypeAlias = "tuple[weakref.ref[RealFile], ...]"
-"""Of one path: mostly one."""
 _THREADS: Final = 16
 """For syncs and reads. They wait most of the time, and the system makes durable at once what several of them ask for:
 1,000 syncs take 140 ms with four threads and 60 ms with sixteen."""
@@ -74,7 +72,7 @@ class RealDisk:
         self.mapped_read_bytes = 0
         """Read through maps, so far."""
         self._mapped_read_bytes_told = 0
-        self._files: dict[str, dict[str, _Files]] = {}  # by directory and path: a log may have 20,000
+        self._folders: dict[str, Folder] = {}
         self._atomic: dict[str, tuple[bytes, list[Done], bool, int]] = {}
         self._atomic_running: set[str] = set()
         self._moved: dict[str, int] = {}  # how often a directory was renamed away while small files were under way
@@ -229,21 +227,23 @@ class RealDisk:
             OSError: it does not exist, or cannot be made.
         """
         if create:
-            file = RealFile(self, path, 0, self.root.open(path, READ_WRITE | os.O_CREAT | os.O_TRUNC))
+            fd = self.root.open(path, READ_WRITE | os.O_CREAT | os.O_TRUNC)
+            file = RealFile(self, self._place(path), 0, fd)
             self.opened(file)
         else:
-            file = RealFile(self, path, self.root.size(path))
-        self._follow(path, (weakref.ref(file),))
+            size = self.root.size(path)
+            file = RealFile(self, self._place(path), size)
+        self._follow(file)
         return file
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of that name is there."""
         return self.root.exists(path)
 
-    def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty when it does not exist."""
+    def list(self, path: str, most: int | None = None) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist. With `most` so many of them, whichever."""
         try:
-            return sorted(self.root.list(path))
+            return sorted(self.root.list(path, most))
         except FileNotFoundError:
             return []
 
@@ -262,22 +262,34 @@ class RealDisk:
         self._made += 1
         if self._atomic_running:
             self._moved[old] = self._moved.get(old, 0) + 1
-        inside = self._files.pop(old, None)
-        if inside is not None:
-            moved = self._files[new] = {new + path[len(old) :]: files for path, files in inside.items()}
-            for path, files in moved.items():
-                _call(files, path)
-        elif found := self._unfollow(old):
-            _call(found, new)
-            self._follow(new, found)
+        folder = self._folders.pop(old, None)
+        if folder is not None:
+            folder.path = new
+            self._folders[new] = folder
+            return
+        for one in self._unfollow(old):
+            file = one()
+            if file is not None:
+                file.place = self._place(new)
+                self._follow(file)
 
-    def _follow(self, path: str, files: _Files) -> None:
-        """From now on these have this name, beside those that have it already."""
-        inside = self._files.setdefault(os.path.dirname(path), {})
-        inside[path] = tuple(one for one in (*inside.get(path, ()), *files) if one() is not None)
+    def _place(self, path: str) -> tuple[Folder, str]:
+        directory, _, name = path.rpartition("/")
+        folder = self._folders.get(directory)
+        if folder is None:
+            folder = self._folders[directory] = Folder(directory)
+        return folder, name
 
-    def _unfollow(self, path: str) -> _Files:
-        return self._files.get(os.path.dirname(path), {}).pop(path, ())
+    def _follow(self, file: RealFile) -> None:
+        """From now on it has its name, beside those that have it already."""
+        folder, name = file.place
+        others = folder.files.get(name, ())
+        folder.files[name] = (*(one for one in others if one() is not None), weakref.ref(file))
+
+    def _unfollow(self, path: str) -> tuple[weakref.ref[RealFile], ...]:
+        directory, _, name = path.rpartition("/")
+        folder = self._folders.get(directory)
+        return () if folder is None else folder.files.pop(name, ())
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree; nothing happens when it is absent."""
@@ -285,7 +297,7 @@ class RealDisk:
         self.root.remove(path)
 
     def _forget(self, path: str) -> None:
-        self._files.pop(path, None)
+        self._folders.pop(path, None)
         self._unfollow(path)
 
     def remove_later(self, path: str, done: Done) -> None:
@@ -371,10 +383,3 @@ class RealDisk:
                 held.close()
 
         self.run(write, finished, urgent=urgent)
-
-
-def _call(files: _Files, path: str) -> None:
-    for one in files:
-        file = one()
-        if file is not None:
-            file.path = path

@@ -50,8 +50,25 @@ class ColdRead(Gate):
         self.data = b""
 
 
+class Folder:
+    """A directory and those of its files that are followed, by name: all are renamed with it at once.
+
+    Of one name there is mostly one.
+    """
+
+    __slots__ = ("files", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.files: dict[str, tuple[weakref.ref[RealFile], ...]] = {}
+
+
 class RealFile:
-    """An append-only file (see `ports.File`). Its handle is opened when it is needed."""
+    """An append-only file (see `ports.File`). Its handle is opened when it is needed.
+
+    Attributes:
+        place: its directory, and its name there.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -62,11 +79,11 @@ class RealFile:
         "_probe",
         "_swaps",
         "_windows",
-        "path",
+        "place",
         "size",
     )
 
-    def __init__(self, disk: RealDisk, path: str, size: int, fd: int = -1) -> None:
+    def __init__(self, disk: RealDisk, place: tuple[Folder, str], size: int, fd: int = -1) -> None:
         self._disk = disk
         self._fd = fd
         self._named = False  # whether this process has synced its name; who made the file may not have come to it
@@ -74,8 +91,15 @@ class RealFile:
         self._windows: dict[int, memoryview] = {}
         self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # those of old windows, too, while views live
         self._probe = [bytearray(1)]
-        self.path = path
+        self.place = place
         self.size = size
+
+    @property
+    def path(self) -> str:
+        """Its name on the disk; it follows a rename."""
+        folder, name = self.place
+        inside = folder.path
+        return f"{inside}/{name}" if inside else name
 
     def handle(self) -> int:
         """The file descriptor.

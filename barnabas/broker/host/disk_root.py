@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import stat
+from itertools import islice
 from typing import Final
 
 from barnabas.broker.host.disk_calls import (
@@ -118,15 +119,15 @@ class Root:
             return False
         return True
 
-    def list(self, path: str) -> list[str]:
-        """Names in a directory."""
+    def list(self, path: str, most: int | None = None) -> list[str]:
+        """Names in a directory, `most` of them where that is given."""
         if path:
             self._pass(f"{path}/")
         if self._fd is None:
-            return os.listdir(self._whole(path))
+            return _names(self._whole(path), most)
         fd = os.open(self._whole(path), _DIRECTORY | NO_LINK, dir_fd=self._fd)
         try:
-            return os.listdir(fd)
+            return _names(fd, most)
         finally:
             os.close(fd)
 
@@ -213,3 +214,10 @@ class Root:
                 sync_handle(fd)
         finally:
             os.close(fd)
+
+
+def _names(where: int | str, most: int | None) -> list[str]:
+    if most is None:
+        return os.listdir(where)
+    with os.scandir(where) as entries:
+        return [entry.name for entry in islice(entries, most)]

@@ -16,25 +16,40 @@ _JOINED: Final = 1024 * 1024
 """Bytes that a read of `some` copies together at most: 0.8 ms. A batch never lies in two blocks."""
 
 
-class Content:
+class Named:
+    """What stands in a directory (`above`; None: in none) under a name. Its path follows all who stand above it."""
+
+    __slots__ = ("above", "name")
+
+    def __init__(self, above: Named | None = None, name: str = "") -> None:
+        self.above = above
+        self.name = name
+
+    @property
+    def path(self) -> str:
+        """Its name on the disk."""
+        inside = "" if self.above is None else self.above.path
+        return f"{inside}/{self.name}" if inside else self.name
+
+
+class Content(Named):
     """A file's bytes in blocks that double in size and never move, so views of them stay good.
 
     Attributes:
         size: bytes there are.
         synced: how many of them the device holds for sure.
         before: what the device holds instead, if the file was cut since and no sync has covered that.
-        path: its name on the disk.
     """
 
-    __slots__ = ("before", "blocks", "path", "size", "starts", "synced", "tail_used")
+    __slots__ = ("before", "blocks", "size", "starts", "synced", "tail_used")
 
-    def __init__(self, data: Buffer = b"", synced: int = 0, path: str = "") -> None:
+    def __init__(self, data: Buffer = b"", synced: int = 0, above: Named | None = None, name: str = "") -> None:
+        super().__init__(above, name)
         self.blocks: list[memoryview] = []
         self.starts: list[int] = []
         self.tail_used = 0  # bytes used in the last block
         self.size = 0
         self.synced = synced
-        self.path = path
         self.before: Content | None = None
         if data:
             self.append([data])

@@ -13,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from barnabas.broker.memory_disk.content import Content
 from barnabas.broker.memory_disk.faults import Faults, Names
 from barnabas.broker.memory_disk.file import LateRead, MemoryFile
-from barnabas.broker.memory_disk.names import Directory, Journal, Node, files_in
+from barnabas.broker.memory_disk.names import Directory, Journal, Node, files_in, find_places
 from barnabas.broker.ports import Done, NotYet, Volume, countdown
 
 Work: TypeAlias = "Callable[[], None]"
@@ -59,8 +60,7 @@ class MemoryDisk:
         self._journal = Journal()
         self._pending: list[tuple[Work, Done]] = []
         self._reads: WeakValueDictionary[tuple[int, int, int], LateRead] = WeakValueDictionary()
-        self._atomic: dict[str, int] = {}
-        self._moved: dict[str, int] = {}  # how often a name was renamed away
+        self._atomic: dict[str, Work] = {}  # of the small files that are to be written, who is to write each
         self._made = 0  # directories made and names changed so far, and how many of them the root holds durably
         self._made_synced = -1
         self._dying = False
@@ -90,8 +90,8 @@ class MemoryDisk:
         self.kill()
         self._journal.crash(self._root, faults.tossed, ordered=faults.names is Names.ORDERED)
         self.used = 0
+        find_places(self._root)
         for path, content in files_in(self._root):
-            content.path = path
             size = content.synced
             if keep is not None:
                 size = min(max(keep(path, content.synced, content.size), content.synced), content.size)
@@ -104,6 +104,7 @@ class MemoryDisk:
         """End the process alone: every handle dies and completions never come, but what the system was handed stays."""
         self.life += 1
         self._pending.clear()
+        self._atomic.clear()
         self._reads.clear()
         self._made_synced = -1
 
@@ -129,7 +130,7 @@ class MemoryDisk:
         Raises:
             OSError: ENOSPC when they do not fit.
         """
-        self.faults.ask(content.path)
+        self.faults.ask(content)
         if self.capacity is not None and length > 0 and self.used + length > self.capacity:
             raise OSError(errno.ENOSPC, "no space left on device", content.path)
         self.used += length
@@ -214,7 +215,7 @@ class MemoryDisk:
             return MemoryFile(self, self._file(path))
         directory, name = self._directory_of(path)
         self.faults.ask(path)
-        content = Content(path=path)
+        content = Content(above=directory, name=name)
         self._put(directory, name, content)
         return MemoryFile(self, content)
 
@@ -222,10 +223,10 @@ class MemoryDisk:
         """Whether a file or directory of that name is there."""
         return self._find(path) is not None
 
-    def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+    def list(self, path: str, most: int | None = None) -> list[str]:
+        """Names in a directory, sorted; `most` of them, whichever, where that is given."""
         found = self._find(path)
-        return sorted(found.entries) if isinstance(found, Directory) else []
+        return sorted(islice(found.entries, most)) if isinstance(found, Directory) else []
 
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it.
@@ -238,7 +239,7 @@ class MemoryDisk:
             found = directory.entries.get(name)
             if found is None:
                 self.faults.ask(path)
-                found = Directory()
+                found = Directory(directory, name)
                 self._put(directory, name, found)
             elif not isinstance(found, Directory):
                 raise FileExistsError(errno.EEXIST, "a file has that name", path)
@@ -261,13 +262,8 @@ class MemoryDisk:
         if moved is target.entries.get(new_name):
             return
         self._put(target, new_name, moved, (directory, name, None))
-        if isinstance(moved, Content):
-            moved.path = new
-        else:
-            for path, content in files_in(moved, f"{new}/"):
-                content.path = path
+        moved.above, moved.name = target, new_name
         self._made += 1
-        self._moved[old] = self._moved.get(old, 0) + 1
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree."""
@@ -297,17 +293,21 @@ class MemoryDisk:
         Raises:
             OSError: without `done`: the disk is full or failed; the file is as it was.
         """
-        turn = self._atomic[path] = self._atomic.get(path, 0) + 1
         if done is None:
+            self._atomic.pop(path, None)
             self._replace(path, data, durable)
             return
         directory = path.rpartition("/")[0]
-        moved = self._moved.get(directory, 0)
+        held = self._find(directory)
 
         def work() -> None:
-            if self._atomic.get(path) == turn and self._moved.get(directory, 0) == moved:
+            if self._atomic.get(path) is not work:
+                return
+            del self._atomic[path]
+            if held is None or held.path == directory:
                 self._replace(path, data, durable)
 
+        self._atomic[path] = work
         self.complete(work, done)
 
     def aside(self, work: Work, done: Done) -> None:
@@ -336,7 +336,7 @@ class MemoryDisk:
     def _replace(self, path: str, data: bytes, durable: bool) -> None:
         """Temporary file, sync, rename, sync of the directory, and of what names that."""
         directory, name = self._directory_of(path)
-        content = Content(path=path)
+        content = Content(above=directory, name=name)
         self.take(len(data), content)
         content.append([data])
         temporary = name + _TEMPORARY

@@ -18,6 +18,8 @@ import os
 from collections.abc import Callable
 from enum import Enum
 
+from barnabas.broker.memory_disk.content import Named
+
 
 class Names(Enum):
     """What a power failure leaves of names that were not synced: all, the first of them, or the first by directory."""
@@ -63,8 +65,8 @@ class Faults:
         self._refused = range(self.calls + nth, self.calls + nth + count)
         self._code = code
 
-    def ask(self, path: str) -> None:
-        """A call that needs room.
+    def ask(self, of: str | Named) -> None:
+        """A call that needs room, of a path, or of what has one: every append asks, and a path has to be put together.
 
         Raises:
             OSError: it is one of those to be refused.
@@ -72,7 +74,7 @@ class Faults:
         self.calls += 1
         if self.broken or self.calls in self._refused:
             code = errno.EIO if self.broken else self._code
-            raise OSError(code, os.strerror(code), path)
+            raise OSError(code, os.strerror(code), of if isinstance(of, str) else of.path)
 
     def read(self, path: str) -> None:
         """A read of a file.

@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from barnabas.broker.memory_disk.content import Content
+from barnabas.broker.memory_disk.content import Content, Named
 
 
-class Directory:
+class Directory(Named):
     """A directory. `entries` are its names now, `durable` those that the device holds."""
 
     __slots__ = ("durable", "entries")
 
-    def __init__(self) -> None:
+    def __init__(self, above: Named | None = None, name: str = "") -> None:
+        super().__init__(above, name)
         self.entries: dict[str, Node] = {}
         self.durable: dict[str, Node] = {}
 
@@ -83,6 +84,14 @@ def files_in(directory: Directory, inside: str = "") -> Iterator[tuple[str, Cont
             yield from files_in(found, f"{inside}{name}/")
         else:
             yield inside + name, found
+
+
+def find_places(directory: Directory) -> None:
+    """Let all that is below a directory know where it stands now."""
+    for name, found in directory.entries.items():
+        found.above, found.name = directory, name
+        if isinstance(found, Directory):
+            find_places(found)
 
 
 def _put(names: dict[str, Node], name: str, node: Node | None) -> None:

@@ -246,3 +246,33 @@ def test_data_is_there_for_the_next_process(world):
     world.settle()
     world.reopen()
     assert world.disk.load("d/f") == b"abc"
+
+
+def test_some_names_of_a_directory(world):
+    names = [f"f{number}" for number in range(10)]
+    for name in names:
+        world.disk.open(f"d/{name}", create=True)
+    assert world.disk.list("d", 100) == names
+    some = world.disk.list("d", 4)
+    assert len(some) == 4
+    assert some == sorted(some)
+    assert set(some) < set(names)
+    assert world.disk.list("nothing", 4) == []
+
+
+def test_nothing_is_remembered_of_paths_that_were_written_or_renamed(world):
+    def remembered():
+        return sum(len(one) for one in vars(world.disk).values() if isinstance(one, dict | list | set))
+
+    before = remembered()
+    for number in range(20):
+        world.disk.make_dir(f"e{number}")
+        world.disk.write_atomic(f"e{number}/f", b"now")
+        world.disk.write_atomic(f"e{number}/f", b"later", lambda _: None)
+        world.settle()
+        assert world.disk.load(f"e{number}/f") == b"later"
+        world.disk.write_atomic(f"e{number}/f", b"too late", lambda _: None)
+        world.disk.rename(f"e{number}", f"g{number}")
+        world.settle()
+        world.disk.remove(f"g{number}")
+    assert remembered() == before

@@ -12,6 +12,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.segment import DELETED_SUFFIX
 from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.broker.memory_disk.content import Named
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, World, append, everything, manager_of
 
@@ -31,7 +32,8 @@ class Filling(Faults):
     def was_full(self) -> bool:
         return self.full_at is not None and self.calls > self.full_at
 
-    def ask(self, path: str) -> None:
+    def ask(self, of: str | Named) -> None:
+        path = of if isinstance(of, str) else of.path
         if path.endswith(DELETED_SUFFIX):  # putting names back needs no room
             return
         at = self.calls

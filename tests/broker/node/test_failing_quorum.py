@@ -12,6 +12,7 @@ import os
 import pytest
 
 from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.broker.memory_disk.content import Named
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.node.controllers import Controllers
 from tests.broker.node.test_cluster import gauge
@@ -33,9 +34,9 @@ class Failing(Faults):
         self._fails_with = code
         self.refused = ""
 
-    def ask(self, path: str) -> None:
-        self._step(path)
-        super().ask(path)
+    def ask(self, of: str | Named) -> None:
+        self._step(of if isinstance(of, str) else of.path)
+        super().ask(of)
 
     def sync(self, path: str) -> None:
         if self._fails_with == errno.EIO:

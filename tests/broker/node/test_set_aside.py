@@ -36,9 +36,9 @@ class DiskWithFaults(MemoryDisk):
         self._judge("open", path)
         return super().open(path, create=create)
 
-    def list(self, path: str) -> list[str]:
+    def list(self, path: str, most: int | None = None) -> list[str]:
         self._judge("list", path)
-        return super().list(path)
+        return super().list(path, most)
 
     def rename(self, old: str, new: str) -> None:
         self._judge("rename", old)

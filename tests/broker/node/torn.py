@@ -20,8 +20,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from barnabas.broker.memory_disk import Faults, MemoryDisk, Names
-from barnabas.broker.memory_disk.content import Content
-from barnabas.broker.memory_disk.names import Directory, Node, files_in
+from barnabas.broker.memory_disk.content import Content, Named
+from barnabas.broker.memory_disk.names import Directory, Node, files_in, find_places
 
 SECTOR: Final = 512
 
@@ -41,9 +41,9 @@ class _Watching(Faults):
         super().__init__(names=Names.LOOSE, cuts=True)
         self.step: Callable[[], None] = lambda: None
 
-    def ask(self, path: str) -> None:
+    def ask(self, of: str | Named) -> None:
         self.step()
-        super().ask(path)
+        super().ask(of)
 
     def sync(self, path: str) -> None:
         self.step()
@@ -111,7 +111,7 @@ class Watched(MemoryDisk):
         def copied(node: Node) -> Node:
             if id(node) not in made:
                 if isinstance(node, Content):
-                    twin = Content(bytes(node.view(0, node.size)), node.synced, node.path)
+                    twin = Content(bytes(node.view(0, node.size)), node.synced)
                     made[id(node)] = twin
                     if node.before is not None:
                         twin.before = Content(bytes(node.before.view(0, node.before.size)), node.before.synced)
@@ -125,6 +125,7 @@ class Watched(MemoryDisk):
         root = copied(self._root)
         assert isinstance(root, Directory)
         disk._root = root
+        find_places(root)
         for change in self._journal._changes:
             twins = [(copied(where), name, None if node is None else copied(node)) for where, name, node in change]
             disk._journal._changes.append(tuple(twins))  # type: ignore[arg-type]
