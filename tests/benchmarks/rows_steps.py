@@ -1,7 +1,8 @@
 """Rows of the longest step of the loop that the largest request of each API leads to, in either dialect, or sent on.
 
-And of what it leads to where many partitions lie, on a broker that stands alone and on three: made, deleted, idle; and
-of how long a process works before a newcomer has its answer, where thousands of others ask for ApiVersions.
+And of what it leads to where many partitions lie, on a broker that stands alone and on three: made, deleted, idle;
+where one log has thousands of segments; and of how long a process works before a newcomer has its answer, where
+thousands of others ask for ApiVersions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from tests.benchmarks.report import Row
 from tests.benchmarks.servers import Peers
-from tests.hostile import many, newcomer
+from tests.hostile import long, many, newcomer
 from tests.hostile.meter import Meter
 from tests.hostile.steps import DIALECTS, LARGEST, SENT_ON, STEP_MS_MAX, largest_frame, least, longest_ms, prepared
 
@@ -34,8 +35,9 @@ def rows(_peers: Peers) -> Iterator[Row]:
             data = largest_frame(name, DIALECTS["kafka"])
             yield _row(f"{name}, sent on by another broker", _least(port, meter, data, sent_on=True))
     yield from newcomers()
-    for name, measured in many.longest(goes=GOES):
-        yield _row(name, measured)
+    for scenes in (many, long):
+        for name, measured in scenes.longest(goes=GOES):
+            yield _row(name, measured)
 
 
 def newcomers() -> Iterator[Row]:

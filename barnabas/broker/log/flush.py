@@ -15,7 +15,7 @@ from functools import partial
 
 from barnabas.broker.jobs import Gate
 from barnabas.broker.log.segment import Segment
-from barnabas.broker.log.state import Change, LogView, forget_orphan
+from barnabas.broker.log.state import Change, LogView, forget_orphan, holds
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -26,13 +26,15 @@ Durable = Callable[[KafkaError | None], None]
 class Flusher:
     """The syncs of one log."""
 
-    __slots__ = ("_again", "_cuts", "_log", "_running", "_waiters")
+    __slots__ = ("_again", "_cuts", "_done", "_log", "_running", "_waiters")
 
     def __init__(self, log: LogView) -> None:
         self._log = log
         self._running = False
         self._again = False
         self._cuts = 0
+        self._done = 0
+        """So many of the log's first segments are sealed and on the device: a roll does not look at them again."""
         self._waiters: list[tuple[int, Durable]] = []
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
@@ -49,12 +51,16 @@ class Flusher:
             self._again = True
             return
         log = self._log
-        if not self._waiters and self._all_done():
+        behind = self._behind()
+        if not self._waiters and not behind and log.recovery_point >= log.log_end_offset:
             return
         self._running = True
         self._cuts = log.cuts
-        target = log.log_end_offset
-        self._step([s for s in log.segments if s.synced_size < s.size or not self._indexes_done(s)], target)
+        self._step(behind, log.log_end_offset)
+
+    def look_again(self) -> None:
+        """The log has other segments, or some that were sealed long ago have indexes to be written."""
+        self._done = 0
 
     def cut(self, end: int) -> None:
         """The log was cut back to `end`: who waits for more than that waits for what is gone, and is told so."""
@@ -75,13 +81,18 @@ class Flusher:
         return gate
 
     def _all_done(self) -> bool:
-        log = self._log
-        return log.recovery_point >= log.log_end_offset and all(
-            segment.synced_size >= segment.size and self._indexes_done(segment) for segment in log.segments
-        )
+        return self._log.recovery_point >= self._log.log_end_offset and not self._behind()
 
-    def _indexes_done(self, segment: Segment) -> bool:
-        return segment.indexes_saved or segment is self._log.active
+    def _behind(self) -> list[Segment]:
+        """The segments that are not on the device as they are now, rising."""
+        segments, done = self._log.segments, self._done
+        while done < len(segments) - 1 and self._is_done(segments[done]):
+            done += 1
+        self._done = done
+        return [segment for segment in segments[done:] if not self._is_done(segment)]
+
+    def _is_done(self, segment: Segment) -> bool:
+        return segment.synced_size >= segment.size and (segment.indexes_saved or segment is self._log.active)
 
     def _step(self, work: list[Segment], target: int) -> None:
         """Sync the first of `work`, then the rest; `target` is durable when none is left."""
@@ -89,7 +100,7 @@ class Flusher:
         if log.closed:
             self._running = False
             return
-        if work and work[0] not in log.segments:  # deleted or replaced meanwhile, and maybe thousands with it
+        if work and not holds(log, work[0]):  # deleted or replaced meanwhile, and maybe thousands with it
             there = set(log.segments)
             work = [one for one in work if one in there]
         if not work or log.cuts != self._cuts:
@@ -121,7 +132,7 @@ class Flusher:
             missing -= 1
             if missing:
                 return
-            if sync_error is not None and segment in log.segments and not log.closed:
+            if sync_error is not None and holds(log, segment) and not log.closed:
                 self._fail(sync_error)
                 return
             if log.cuts != self._cuts:

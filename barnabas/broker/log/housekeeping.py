@@ -9,6 +9,7 @@
     cleaner     log.cleaner.backoff.ms, at once after a round    log.initial.task.delay.ms
     producers   producer.id.expiration.check.interval.ms         one interval
     removal     when the first renamed file is due               then
+    closing     when a log of many segments was set aside        at once
 
 A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time. Where a small
 file found no room, the task that writes it again comes after a second: `recovery` for those of a log (indexes of sealed
@@ -31,6 +32,7 @@ from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.names import DELETE_SUFFIX
+from barnabas.broker.log.segment import Segment, close_all
 from barnabas.broker.log.steady import SteadyTime
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
@@ -42,6 +44,10 @@ _AGAIN_MS: Final = 1000
 _CUT_MS: Final = 100
 """Many logs are cut when a broker goes; they are noted down together."""
 _LOGS_PER_STEP: Final = 500
+_NAMES_PER_LOOK: Final = 500
+_CLOSED_AT_ONCE: Final = 50
+_CLOSED_PER_STEP: Final = 500
+"""Segments: each is its file's handle, two indexes, and the memory of all."""
 _TASKS: Final = {
     checkpoint.RECOVERY_POINT_FILE: "recovery",
     checkpoint.LOG_START_FILE: "log start",
@@ -98,6 +104,9 @@ class Housekeeping:
         self.cleaner = cleaner
         self._kept: dict[str, checkpoint.Points] = {}
         self._removing = False
+        self._left: list[Segment] = []
+        """Of logs that were set aside, still to be closed."""
+        self._closing = False
         self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
@@ -155,6 +164,13 @@ class Housekeeping:
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
         self._plan()
 
+    def close(self, segments: list[Segment]) -> None:
+        """Close the segments of a log that is gone, and let go of them: some at once, of many the rest in steps."""
+        close_all(segments[:_CLOSED_AT_ONCE])
+        if len(segments) > _CLOSED_AT_ONCE:
+            self._left += segments[_CLOSED_AT_ONCE:]
+            self._plan()
+
     def loaded(self, name: str, points: checkpoint.Points) -> Job[None]:
         """What a checkpoint file says at the start: it is written anew when it is to say something else."""
         self._written[name] = yield from checkpoint.format_offsets(points)
@@ -173,6 +189,8 @@ class Housekeeping:
         due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
         if self._doomed and not self._removing:
             due = min(due, self._doomed[0][0])
+        if self._left and not self._closing:
+            due = min(due, self._now_ms)
         self._deadline_ms = None if due == _NEVER else due
 
     def due_jobs(self, now_ms: int) -> list[Job[None]]:
@@ -186,6 +204,9 @@ class Housekeeping:
         if self._doomed and self._doomed[0][0] <= now_ms and not self._removing:
             self._removing = True
             jobs.append(self._remove_due())
+        if self._left and not self._closing:
+            self._closing = True
+            jobs.append(self._close_left())
         self._plan()
         return jobs
 
@@ -215,6 +236,16 @@ class Housekeeping:
             task.due_ms = min(task.due_ms, self._now_ms + ms)
             self._plan()
 
+    def _close_left(self) -> Job[None]:
+        try:
+            while self._left:
+                close_all(self._left[-_CLOSED_PER_STEP:])
+                del self._left[-_CLOSED_PER_STEP:]
+                yield None
+        finally:
+            self._closing = False
+            self._plan()
+
     def _remove_due(self) -> Job[None]:
         """Remove what is due, and what falls due meanwhile."""
         try:
@@ -229,8 +260,9 @@ class Housekeeping:
         for path in paths:
             try:
                 if path.endswith(DELETE_SUFFIX):  # file by file, so that syncs come in between
-                    for name in disk.list(path):
-                        yield from remove(disk, f"{path}/{name}")
+                    while names := disk.list(path, _NAMES_PER_LOOK):
+                        for name in names:
+                            yield from remove(disk, f"{path}/{name}")
                 yield from remove(disk, path)
             except OSError:
                 self.discard([path], self._config.log_segment_delete_delay_ms)

@@ -29,7 +29,7 @@ from barnabas.broker.log.losses import Losses, Report
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.room import Room
-from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.segment import Segment, close_all
 from barnabas.broker.log.small_files import SmallFiles
 from barnabas.broker.log.state import Change
 from barnabas.broker.log.types import (
@@ -192,6 +192,7 @@ class Log:
             self.segments = change.segments
             bases = self.bases = list(map(_base_of, change.segments))
             self.recent.clear()
+            self._flusher.look_again()
             assert bases, "a log has an active segment"
             self.active = change.segments[-1]
             assert all(map(lt, bases, bases[1:])), "segments rise by their base"
@@ -764,6 +765,7 @@ class Log:
         if sealed and self._takes_records:
             self.snapshot_from(self.bases[-1])
             if not all(segment.indexes_saved for segment in sealed):
+                self._flusher.look_again()
                 self._flusher.start()
 
     def mend_indexes(self) -> Job[None]:
@@ -795,15 +797,17 @@ class Log:
                 yield from wait(gate)
         self.release()
 
-    def release(self) -> None:
-        """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told."""
+    def release(self, closing: Callable[[list[Segment]], None] = close_all) -> None:
+        """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told.
+
+        `closing` has the segments closed, of which there may be thousands.
+        """
         if not self.closed:
             self._room.segments -= len(self.segments)
         self.closed, self._takes_records = True, False
         self._flusher.cut(-1)
         self.producers.leave()
-        for segment in self.segments:
-            segment.close()
+        closing(list(self.segments))
 
     def _refusal(self) -> KafkaError:
         """Why no record is taken. A broker that stops gives its leadership away, in Kafka's words."""

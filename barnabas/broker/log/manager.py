@@ -286,7 +286,7 @@ class LogManager:
             return
         if not self.disk.exists(log.directory):
             del self.logs[partition]
-            log.release()
+            log.release(self._housekeeping.close)
             logger.warning("%s was removed under the broker; there is nothing left of it to be deleted", log.directory)
             return
         away = self._set_aside(log, DELETE_SUFFIX, log.topic_id)
@@ -326,7 +326,7 @@ class LogManager:
         partition = log.topic_partition
         self.gaps.pop(partition, None)
         del self.logs[partition]
-        log.release()
+        log.release(self._housekeeping.close)
         return self._rename(partition, topic_id, suffix)
 
     def _rename(self, partition: TopicPartition, topic_id: bytes, suffix: str) -> str:

@@ -133,12 +133,13 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     best: Segment | None = None
+    largest = -1
     for segment in log.segments[max(log.segment_index(log.log_start_offset), 0) :]:
-        if segment.largest_timestamp > (-1 if best is None else best.largest_timestamp):
-            best = segment
+        its = segment.largest_timestamp
+        if its > largest:
+            best, largest = segment, its
     if best is None:
         return None
-    largest = best.largest_timestamp
     offset = best.max_timestamp_offset
     position = locate(log, best, offset)
     if position is None:

@@ -164,7 +164,9 @@ class Segment:
         Raises:
             NotYet: the time index must be read first.
         """
-        return max(self.times.last_timestamp, self.max_timestamp)
+        if self._times is None:
+            return self.times.last_timestamp
+        return self.max_timestamp  # never behind the index: a lookup may go through thousands of segments
 
     def reset_indexes(self) -> None:
         """Begin both indexes anew (a new segment, or before a rebuild)."""
@@ -262,3 +264,9 @@ class Segment:
         """Release the file handle."""
         if self._file is not None:
             self._file.close()
+
+
+def close_all(segments: list[Segment]) -> None:
+    """Release the file handles of segments."""
+    for segment in segments:
+        segment.close()

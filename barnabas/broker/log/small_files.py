@@ -7,6 +7,8 @@ the recovery point that is saved does not pass what they say, so that a start re
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -42,9 +44,11 @@ class SmallFiles:
         def done(error: OSError | None) -> None:
             if error is not None:
                 log.unwritten(path, error)
-            elif not log.closed and offset not in log.snapshots:
+            elif not log.closed and not _contains(log.snapshots, offset):
                 if log.cuts == cuts:
-                    log.adopt(Change(snapshots=sorted([*log.snapshots, offset])))
+                    snapshots = list(log.snapshots)
+                    insort(snapshots, offset)
+                    log.adopt(Change(snapshots=snapshots))
                 else:  # of records that are gone
                     with suppress(OSError):
                         disk.remove(path)
@@ -134,3 +138,8 @@ class SmallFiles:
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self._log.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"
+
+
+def _contains(rising: Sequence[int], one: int) -> bool:
+    at = bisect_left(rising, one)
+    return at < len(rising) and rising[at] == one

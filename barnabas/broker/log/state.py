@@ -165,9 +165,16 @@ class LogView(Protocol):
         """Take over what is to be; long work that comes in steps does so at the end of each."""
 
 
+def holds(log: LogView, segment: Segment) -> bool:
+    """Whether a segment is one of the log's, of which there may be thousands."""
+    index = log.segment_index(segment.base)
+    return index >= 0 and log.segments[index] is segment
+
+
 def forget_orphan(log: LogView, segment: Segment, path: str) -> None:
     """An index was written: remove it if its segment went meanwhile. A start would take it for the trace of a loss."""
-    if segment not in log.segments and segment.base not in log.bases and not log.closed:
+    index = log.segment_index(segment.base)
+    if (index < 0 or log.bases[index] != segment.base) and not log.closed:
         disk = log.disk
         with suppress(OSError):
             disk.remove(path)

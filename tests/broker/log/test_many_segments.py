@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import Any
 
+import pytest
+
+from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import retention
 from barnabas.broker.log.compaction import cleanable
+from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change
-from tests.broker.log.harness import NOW, append, batch
+from tests.broker.log.counting import calls
+from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, World, append, batch, manager_of
 
 SIZE = len(batch(b"x"))
 MANY = 1_200
@@ -16,11 +24,15 @@ MANY = 1_200
 
 def made(memory):
     log = memory.new_log(segment_bytes=SIZE, retention_ms=-1, min_compaction_lag_ms=1)
-    for number in range(MANY):
-        append(log, b"x", timestamps=[NOW + number])
+    fill(log)
     memory.disk.deliver()
     log.commit_all()
     return log
+
+
+def fill(log, many=MANY):
+    for number in range(many):
+        append(log, b"x", timestamps=[NOW + number])
 
 
 def told(monkeypatch, of, name, calls):
@@ -85,11 +97,89 @@ class Counted(list[Any]):
 
 def test_a_sync_passes_over_all_that_is_gone_at_once(memory):
     log = memory.new_log(segment_bytes=SIZE)
-    for number in range(MANY):
-        append(log, b"x", timestamps=[NOW + number])
+    fill(log)
     memory.disk.deliver()  # the first was synced when the second was begun; those that came since are in line now
     left = Counted([log.segments[0], log.active])
     log.adopt(Change(segments=left))
     memory.settle()
     assert left.searched <= 10
     assert log.recovery_point == log.log_end_offset
+
+
+def managed(world, many):
+    """A manager, and a log of its with many segments, all of them on the device."""
+    manager = manager_of(world)
+    world.run(manager.load())
+    manager.start(0)
+    log = manager.create(PARTITION, TOPIC_ID, TopicConfig(segment_bytes=SIZE, file_delete_delay_ms=0))
+    fill(log, many)
+    world.settle()
+    return manager, log
+
+
+@pytest.mark.parametrize("kind", ["memory", "real"])
+def test_a_log_is_deleted_without_a_look_at_its_segments(kind, tmp_path):
+    world = World(kind, tmp_path)
+    few = [calls(partial(managed(world, 60)[0].delete, PARTITION))]
+    world = World(kind, tmp_path / "many") if kind == "memory" else world
+    manager, _ = managed(world, 300)
+    assert calls(partial(manager.delete, PARTITION)) < few[0] + 60
+    assert manager.room.segments == 0
+    if kind == "real":
+        world.disk.close()
+
+
+def test_what_is_left_of_a_log_that_is_deleted_goes_in_steps(memory, monkeypatch):
+    manager, log = managed(memory, MANY)
+    closed: list[Any] = []
+    listed: list[int] = []
+    removed: list[Any] = []
+    names = memory.disk.list
+
+    def some_names(*what):
+        found = names(*what)
+        listed.append(len(found))
+        return found
+
+    told(monkeypatch, Segment, "close", closed)
+    told(monkeypatch, memory.disk, "remove_later", removed)
+    monkeypatch.setattr(memory.disk, "list", some_names)
+    manager.delete(PARTITION)
+    assert manager.next_deadline_ms() == 0  # its handles and its memory do not wait
+    for job in manager.due_jobs(0):
+        with suppress(StopIteration):
+            while True:
+                before = len(closed)
+                next(job)
+                assert len(closed) - before <= 600
+                memory.settle()
+    assert sorted(id(one) for (one,) in closed) == sorted(map(id, log.segments))
+    assert max(listed) <= 600
+    assert len(removed) > MANY
+    assert not [name for name in names("") if name.endswith("-delete")]
+    assert manager.next_deadline_ms() != 0
+
+
+def test_a_roll_looks_at_what_is_not_synced_yet(memory):
+    _, log = managed(memory, MANY)
+    number = count(MANY)
+
+    def roll():
+        append(log, b"x", timestamps=[NOW + next(number)])
+        memory.settle()
+
+    roll()  # the first one sees that all that was in line is done
+    assert calls(roll) < MANY // 2
+    log.adopt(Change(segments=list(log.segments)))  # as after a compaction: all are looked at, once
+    roll()
+    assert calls(roll) < MANY // 2
+    assert log.recovery_point >= log.active.base
+    assert all(one.indexes_saved and one.synced_size >= one.size for one in log.segments[:-1])
+
+
+def test_segments_are_asked_for_their_largest_timestamp_once(memory):
+    _, log = managed(memory, MANY)
+    assert calls(log.offset_of_max_timestamp) < 2 * MANY
+    found = log.offset_of_max_timestamp()
+    assert found is not None
+    assert (found.offset, found.timestamp) == (MANY - 1, NOW + MANY - 1)
