@@ -51,7 +51,19 @@ from barnabas.broker.host import (
     turns,
     web,
 )
-from barnabas.broker.log import apart, compaction, look, producer_state, retention, room, salvage, search, segment
+from barnabas.broker.log import (
+    apart,
+    compaction,
+    housekeeping,
+    look,
+    producer_state,
+    removal,
+    retention,
+    room,
+    salvage,
+    search,
+    segment,
+)
 from barnabas.broker.peers.way import SEALED_BYTES_MIN
 from barnabas.broker.replica import fetch
 from barnabas.broker.replica.shared import UNCHARGED_PARTITIONS_MAX
@@ -66,6 +78,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
 CONFIG = BrokerConfig()
 MIB = 1 << 20
 KEYS_MOST = lock_out._HIGH["log.cleaner.dedupe.buffer.size"][0]
+BURST_MOST = lock_out._HIGH["barnabas.controller.mutation.burst"][0]
+RATE_MOST = lock_out._HIGH["barnabas.controller.mutation.rate"][0]
+BACKOFF_LEAST = lock_out._LOW["log.cleaner.backoff.ms"][0]
 KAFKAS = "2^31-1"
 SLICED = f"{SLICE} partitions a step"
 PLACES, ALL_PLACES = producer_state.PRODUCERS_MAX, producer_state.PRODUCERS_OF_ALL_MAX
@@ -154,6 +169,11 @@ PROSE = (
     f"| producers (see below) | {producer_state.PRODUCERS_OF_ALL_MAX:,} of",
     f"| index of segments (see below) | {room.SEGMENTS_MAX:,} segments",
     f"looks at {compaction._LOOKED_AT_PER_STEP} of them, and renames the files of {retention._SEGMENTS_PER_STEP}",
+    f"its segments are let go\n  of {removal._CLOSED_PER_STEP} in a step, and {removal._NAMES_PER_LOOK} ",
+    f"| files that wait for their removal | {removal.DOOMED_MAX:,};",
+    f"to\n  {BURST_MOST:,} and {RATE_MOST:,} at most (a start takes more)",
+    f"`log.cleaner.backoff.ms` is {BACKOFF_LEAST} at least",
+    f"for `flush.ms` every {housekeeping._FLUSH_LOOK_MS_MIN} ms at most",
     f"| groups and what they have committed (see below) | {holdings.BYTES_MAX // MIB} MiB, half by one address",
     f"| settings (see below) | {settings_room.ALL_BYTES_MAX // MIB} MiB",
     f"({CONFIG.log_cleaner_dedupe_buffer_size // MIB} MiB; {KEYS_MOST // MIB} MiB is the most that can be set while",
@@ -283,5 +303,5 @@ def test_the_table_of_connections_has_the_settings_defaults() -> None:
 def test_the_sum_of_what_no_connection_holds_is_that_of_its_table() -> None:
     table = PAGE.partition("| what | bound | at most |")[2].partition("\n\n")[0]
     each = [int(told) for told in re.findall(r"\| (\d+) MB\b", table)]
-    assert len(each) == 8, "topics have a bound of another kind"
+    assert len(each) == 9, "topics have a bound of another kind"
     assert f"That is {sum(each)} MB" in PAGE

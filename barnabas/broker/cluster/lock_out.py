@@ -1,4 +1,4 @@
-"""Settings that would lock everybody out, though each is one that Kafka takes.
+"""Settings that would lock everybody out, or give anybody what is the machine's, though each is one that Kafka takes.
 
 They are refused when somebody sets them while the broker runs, and ignored aloud where they are stored (`dynamic`). Who
 starts a broker with them has the configuration at hand, and has what was asked for.
@@ -13,6 +13,7 @@ from barnabas.broker.config import ConfigError, Key, TopicConfig, keys_of
 from barnabas.broker.config.topic_config import SYNONYMS
 
 _LOW: Final = {
+    "log.cleaner.backoff.ms": (100, "all logs would be looked at without a pause"),
     "log.cleaner.dedupe.buffer.size": (1_048_576, "nothing could be compacted"),
     "log.index.size.max.bytes": (1024, "every batch would begin a segment of its own"),
     "log.message.timestamp.after.max.ms": (1000, "records of clocks that are a little ahead would be refused"),
@@ -22,7 +23,14 @@ _LOW: Final = {
     "max.connections.per.ip": (10, "one client would keep the others of its address out"),
     "message.max.bytes": (1024, "hardly a record could be written"),
 }
-_HIGH: Final = {"log.cleaner.dedupe.buffer.size": (268_435_456, "it is memory, which a start alone can give")}
+_HIGH: Final = {
+    "barnabas.controller.mutation.burst": (
+        100_000,
+        "a partition is 6 to 10 KB of memory, which a start alone can give",
+    ),
+    "barnabas.controller.mutation.rate": (1000, "it is all that bounds them, and a start alone can take that away"),
+    "log.cleaner.dedupe.buffer.size": (268_435_456, "it is memory, which a start alone can give"),
+}
 _TOPIC_KEYS: Final = {
     broker_name: keys_of(TopicConfig)[name] for name, broker_name in SYNONYMS.items() if name != "retention.ms"
 }
@@ -33,7 +41,8 @@ def check(key: Key, value: Any, image: Image) -> None:
     """Look at a value that is to hold from now on.
 
     Raises:
-        ConfigError: it would lock out everybody, or everybody but a few; says why, and what to write.
+        ConfigError: it would lock out everybody, or everybody but a few, or give away too much; says why, and what to
+            write.
     """
     text = f"{key.name}={key.text(value)}"
     topic_key = _TOPIC_KEYS.get(key.name)

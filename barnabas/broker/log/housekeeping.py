@@ -22,32 +22,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
 from typing import Final
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
-from barnabas.broker.jobs import Job, remove, wait
+from barnabas.broker.jobs import Job, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Losses
-from barnabas.broker.log.names import DELETE_SUFFIX
-from barnabas.broker.log.segment import Segment, close_all
+from barnabas.broker.log.removal import Removal
+from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.steady import SteadyTime
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
 _NEVER: Final = 2**63 - 1
+_FLUSH_LOOK_MS_MIN: Final = 100
+"""Whoever may alter a topic may set `flush.ms=0`, and all logs are looked at: 20,000 are 20 ms."""
 _FLUSH_LOOK_MS_MAX: Final = 1000
 _AGAIN_MS: Final = 1000
 _CUT_MS: Final = 100
 """Many logs are cut when a broker goes; they are noted down together."""
 _LOGS_PER_STEP: Final = 500
-_NAMES_PER_LOOK: Final = 500
-_CLOSED_AT_ONCE: Final = 50
-_CLOSED_PER_STEP: Final = 500
-"""Segments: each is its file's handle, two indexes, and the memory of all."""
 _TASKS: Final = {
     checkpoint.RECOVERY_POINT_FILE: "recovery",
     checkpoint.LOG_START_FILE: "log start",
@@ -97,17 +94,12 @@ class Housekeeping:
         self._losses = losses
         self._now_ms = 0
         self._deadline_ms: int | None = None
-        self._doomed: list[tuple[int, int, list[str]]] = []
+        self._removal = Removal(disk, config.log_segment_delete_delay_ms, self._plan)
         self._steady = SteadyTime()
         self._started = False
         self._early: list[tuple[int, list[str]]] = []
         self.cleaner = cleaner
         self._kept: dict[str, checkpoint.Points] = {}
-        self._removing = False
-        self._left: list[Segment] = []
-        """Of logs that were set aside, still to be closed."""
-        self._closing = False
-        self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
         self._flush = _Task(_NEVER, self._flush_logs)
@@ -129,7 +121,7 @@ class Housekeeping:
 
     def start(self, now_ms: int) -> None:
         """Count the first turns from `now_ms` (monotonic)."""
-        self._now_ms = now_ms
+        self._now_ms = self._removal.now_ms = now_ms
         self._started = True
         self._steady.look(self._wall_clock.now_ms(), now_ms)
         early, self._early = self._early, []
@@ -147,29 +139,22 @@ class Housekeeping:
 
     def heed(self, config: TopicConfig) -> None:
         """Look often enough for a topic's `flush.ms`."""
-        wanted = max(1, min(config.flush_ms, _FLUSH_LOOK_MS_MAX))
+        wanted = max(_FLUSH_LOOK_MS_MIN, min(config.flush_ms, _FLUSH_LOOK_MS_MAX))
         if config.flush_ms < _NEVER and wanted < self._flush.interval_ms:
             self._flush.interval_ms = wanted
             self._flush.due_ms = min(self._flush.due_ms, self._now_ms + wanted)
             self._plan()
 
     def discard(self, paths: list[str], delay_ms: int) -> None:
-        """Remove files or directories later; before the start the delay is counted from the start."""
-        if not paths:
-            return
-        if not self._started:
+        """Remove files or directories later, see `removal`; before the start the delay is counted from the start."""
+        if self._started:
+            self._removal.discard(paths, delay_ms)
+        else:
             self._early.append((delay_ms, paths))
-            return
-        self._count += 1
-        heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
-        self._plan()
 
     def close(self, segments: list[Segment]) -> None:
         """Close the segments of a log that is gone, and let go of them: some at once, of many the rest in steps."""
-        close_all(segments[:_CLOSED_AT_ONCE])
-        if len(segments) > _CLOSED_AT_ONCE:
-            self._left += segments[_CLOSED_AT_ONCE:]
-            self._plan()
+        self._removal.close(segments)
 
     def loaded(self, name: str, points: checkpoint.Points) -> Job[None]:
         """What a checkpoint file says at the start: it is written anew when it is to say something else."""
@@ -187,10 +172,7 @@ class Housekeeping:
 
     def _plan(self) -> None:
         due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
-        if self._doomed and not self._removing:
-            due = min(due, self._doomed[0][0])
-        if self._left and not self._closing:
-            due = min(due, self._now_ms)
+        due = min(due, self._removal.deadline_ms)
         self._deadline_ms = None if due == _NEVER else due
 
     def due_jobs(self, now_ms: int) -> list[Job[None]]:
@@ -201,12 +183,7 @@ class Housekeeping:
             if task.due_ms <= now_ms and not task.running:
                 task.running = True
                 jobs.append(self._turn(task))
-        if self._doomed and self._doomed[0][0] <= now_ms and not self._removing:
-            self._removing = True
-            jobs.append(self._remove_due())
-        if self._left and not self._closing:
-            self._closing = True
-            jobs.append(self._close_left())
+        jobs += self._removal.due_jobs(now_ms)
         self._plan()
         return jobs
 
@@ -235,38 +212,6 @@ class Housekeeping:
         if self._started:
             task.due_ms = min(task.due_ms, self._now_ms + ms)
             self._plan()
-
-    def _close_left(self) -> Job[None]:
-        try:
-            while self._left:
-                close_all(self._left[-_CLOSED_PER_STEP:])
-                del self._left[-_CLOSED_PER_STEP:]
-                yield None
-        finally:
-            self._closing = False
-            self._plan()
-
-    def _remove_due(self) -> Job[None]:
-        """Remove what is due, and what falls due meanwhile."""
-        try:
-            while self._doomed and self._doomed[0][0] <= self._now_ms:
-                yield from self._remove(heappop(self._doomed)[2])
-        finally:
-            self._removing = False
-            self._plan()
-
-    def _remove(self, paths: list[str]) -> Job[None]:
-        disk = self._disk
-        for path in paths:
-            try:
-                if path.endswith(DELETE_SUFFIX):  # file by file, so that syncs come in between
-                    while names := disk.list(path, _NAMES_PER_LOOK):
-                        for name in names:
-                            yield from remove(disk, f"{path}/{name}")
-                yield from remove(disk, path)
-            except OSError:
-                self.discard([path], self._config.log_segment_delete_delay_ms)
-                yield None
 
     def _each_log(self) -> list[Log]:
         return [log for log in self._logs.values() if not log.closed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import Log, checkpoint
+from barnabas.broker.log import Log, checkpoint, removal
 from barnabas.broker.log.checkpoint import OFFSET_FILES, format_epochs, parse_directory_name, with_sum
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -479,6 +479,47 @@ def test_flush_ms(memory):
     for now_ms in range(400, 1001, 200):
         run_due(memory, manager, now_ms)
     assert [each.recovery_point for each in (log, patient, never)] == [1, 1, 0]
+
+
+def test_no_flush_ms_has_all_logs_looked_at_without_a_pause(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    manager.create(T0, TOPIC_ID, TopicConfig(flush_ms=0))
+    assert manager.next_deadline_ms() == 100
+
+
+def test_what_waits_for_its_removal_is_bounded_whatever_its_delay(memory, monkeypatch):
+    monkeypatch.setattr(removal, "DOOMED_MAX", 10, raising=False)
+    manager = manager_of(memory)
+    manager.start(0)
+    for number in range(12):
+        partition = TopicPartition("t", number)
+        manager.create(partition, TOPIC_ID, TopicConfig(file_delete_delay_ms=2**63 - 1 - (number == 5)))
+        manager.delete(partition)
+    memory.settle()
+    run_due(memory, manager, 0)
+    left = [name for name in memory.disk.list("") if name.endswith("-delete")]
+    assert len(left) == 10
+    assert not [name for name in left if name.startswith("t-5.")], "what is due next goes first"
+    assert manager.next_deadline_ms() not in (None, 0)
+
+
+def test_what_cannot_be_removed_is_not_tried_without_a_pause(memory, monkeypatch):
+    monkeypatch.setattr(removal, "DOOMED_MAX", 10, raising=False)
+
+    def refuse(path, done):
+        memory.disk.complete(lambda: (_ for _ in ()).throw(OSError("no")), done)
+
+    manager = manager_of(memory)
+    manager.start(0)
+    for number in range(12):
+        partition = TopicPartition("t", number)
+        manager.create(partition, TOPIC_ID, TopicConfig(file_delete_delay_ms=2**63 - 1))
+        manager.delete(partition)
+    memory.settle()
+    monkeypatch.setattr(memory.disk, "remove_later", refuse)
+    run_due(memory, manager, 0)
+    assert manager.next_deadline_ms() not in (None, 0)
 
 
 def test_when_a_deleted_log_was_flushed_is_forgotten(memory):
