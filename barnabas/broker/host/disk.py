@@ -23,7 +23,7 @@ import mmap
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from barnabas.broker.host.disk_calls import default_handles_max, named, read_whole
@@ -240,12 +240,16 @@ class RealDisk:
         """Whether a file or directory of that name is there."""
         return self.root.exists(path)
 
-    def list(self, path: str, most: int | None = None) -> list[str]:
-        """Names in a directory, sorted; empty when it does not exist. With `most` so many of them, whichever."""
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist."""
+        return sorted(self.names(path))
+
+    def names(self, path: str) -> Iterator[str]:
+        """The same one by one, in no order."""
         try:
-            return sorted(self.root.list(path, most))
+            yield from self.root.names(path)
         except FileNotFoundError:
-            return []
+            return
 
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it."""

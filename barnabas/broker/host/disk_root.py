@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from itertools import islice
+from collections.abc import Iterator
 from typing import Final
 
 from barnabas.broker.host.disk_calls import (
@@ -119,15 +119,16 @@ class Root:
             return False
         return True
 
-    def list(self, path: str, most: int | None = None) -> list[str]:
-        """Names in a directory, `most` of them where that is given."""
+    def names(self, path: str) -> Iterator[str]:
+        """Names in a directory, one by one."""
         if path:
             self._pass(f"{path}/")
         if self._fd is None:
-            return _names(self._whole(path), most)
+            yield from _names(self._whole(path))
+            return
         fd = os.open(self._whole(path), _DIRECTORY | NO_LINK, dir_fd=self._fd)
         try:
-            return _names(fd, most)
+            yield from _names(fd)
         finally:
             os.close(fd)
 
@@ -216,8 +217,7 @@ class Root:
             os.close(fd)
 
 
-def _names(where: int | str, most: int | None) -> list[str]:
-    if most is None:
-        return os.listdir(where)
+def _names(where: int | str) -> Iterator[str]:
     with os.scandir(where) as entries:
-        return [entry.name for entry in islice(entries, most)]
+        for entry in entries:
+            yield entry.name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job, remove
 from barnabas.broker.log.epochs import LeaderEpochs
@@ -27,6 +27,9 @@ from barnabas.broker.log.segment import (
 from barnabas.broker.log.truncation import rename_away
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader
+
+_NAMES_PER_STEP: Final = 2000
+_UNFINISHED: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 
 @dataclass(slots=True)
@@ -98,28 +101,39 @@ def is_snapshot(name: str) -> bool:
     return base_of(name, SNAPSHOT_SUFFIX) is not None
 
 
+def sift(names: Iterable[str], kept: Callable[[str], bool] = lambda _: True) -> Job[list[str]]:
+    """Those names that are to be kept, some in a step."""
+    sifted = []
+    for count, name in enumerate(names, 1):
+        if kept(name):
+            sifted.append(name)
+        if not count % _NAMES_PER_STEP:
+            yield None
+    return sifted
+
+
 def tidy(found: Found) -> Job[list[str]]:
     """Let go what was being deleted or written, finish swaps of compaction, drop indexes without a segment."""
     disk, directory = found.disk, found.directory
-    names = disk.list(directory)
-    if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
-        found.discard([f"{directory}/{name}" for name in names if name.endswith(DELETED_SUFFIX)])
-        for name in names:
+    names = yield from sift(disk.names(directory))
+    if unfinished := sorted((yield from sift(names, lambda name: name.endswith(_UNFINISHED)))):
+        found.discard([f"{directory}/{name}" for name in unfinished if name.endswith(DELETED_SUFFIX)])
+        for name in unfinished:
             if name.endswith(CLEANED_SUFFIX):
                 yield from remove(disk, f"{directory}/{name}")
-        for name in names:
+        for name in unfinished:
             if (swapped := base_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None:
                 yield from _finish_swap(found, swapped)
-        names = disk.list(directory)
-    stems = {name[: -len(LOG_SUFFIX)] for name in names if is_segment(name)}
-    orphans = [name for name in names if _is_orphan(name, stems)]
+        names = yield from sift(disk.names(directory))
+    stems = {name[: -len(LOG_SUFFIX)] for name in (yield from sift(names, is_segment))}
+    orphans = sorted((yield from sift(names, lambda name: _is_orphan(name, stems))))
     for name in orphans:
         base, path = name.partition(".")[0], f"{directory}/{name}"
         if name.endswith(INDEX_SUFFIX) and base + LOG_SUFFIX + DELETED_SUFFIX not in names:
             gone = f"{directory}/{base}{LOG_SUFFIX}"
             found.report(Loss(found.name, int(base), -1, 0, gone, "the file is gone, and its index is here"))
         disk.remove(path)
-    return [name for name in names if name not in orphans] if orphans else names
+    return sorted(set(names).difference(orphans)) if orphans else names
 
 
 def _is_orphan(name: str, stems: set[str]) -> bool:

@@ -16,7 +16,7 @@ from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.cuttings import keep_segment, keep_tail
 from barnabas.broker.log.epochs import LeaderEpochs
-from barnabas.broker.log.found import Found, Noted, is_segment, is_snapshot, tidy
+from barnabas.broker.log.found import Found, Noted, is_segment, is_snapshot, sift, tidy
 from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.place import locate_at_start
 from barnabas.broker.log.producer_state import ProducerState
@@ -37,6 +37,7 @@ from barnabas.protocol.batch import BatchHeader, read_header
 logger = logging.getLogger(__name__)
 
 _FAR: Final = 2**62
+_OPENED_PER_STEP: Final = 200
 
 
 def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | None = None) -> Job[Change]:
@@ -55,8 +56,12 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
     names = yield from tidy(found)
     if not names:
         found.disk.make_dir(found.directory)
-    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if is_segment(name))
-    segments = [Segment.existing(found.disk, found.directory, base, found.now_ms) for base in bases]
+    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in (yield from sift(names, is_segment)))
+    segments = []
+    for base in bases:
+        segments.append(Segment.existing(found.disk, found.directory, base, found.now_ms))
+        if not len(segments) % _OPENED_PER_STEP:
+            yield None
     if not segments:
         segments = [Segment.create(found.disk, found.directory, noted.log_start_offset, found.now_ms)]
     found.segments = segments
@@ -66,7 +71,8 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
         kept = closing.contents if clean else {}
     epochs_known = _load_epochs(found, names, kept)
     found.log_start_offset = max(noted.log_start_offset, segments[0].base)
-    found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if is_snapshot(name))
+    snapshots = yield from sift(names, is_snapshot)
+    found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in snapshots)
     suspect = _FAR if clean else segments[found.index_of(noted.recovery_point)].base
     found.epochs = found.epochs.up_to(suspect)  # from there on the batches say it: a cut may not have been noted down
     if not epochs_known:

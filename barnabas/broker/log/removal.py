@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final
 
 from barnabas.broker.jobs import Job, remove
@@ -113,7 +114,7 @@ class Removal:
         for path in paths:
             try:
                 if path.endswith(DELETE_SUFFIX):
-                    while names := disk.list(path, _NAMES_PER_LOOK):
+                    while names := list(islice(disk.names(path), _NAMES_PER_LOOK)):
                         for name in names:
                             yield from remove(disk, f"{path}/{name}")
                 yield from remove(disk, path)

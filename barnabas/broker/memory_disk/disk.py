@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -223,10 +222,14 @@ class MemoryDisk:
         """Whether a file or directory of that name is there."""
         return self._find(path) is not None
 
-    def list(self, path: str, most: int | None = None) -> list[str]:
-        """Names in a directory, sorted; `most` of them, whichever, where that is given."""
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        return sorted(self.names(path))
+
+    def names(self, path: str) -> Iterator[str]:
+        """The same one by one."""
         found = self._find(path)
-        return sorted(islice(found.entries, most)) if isinstance(found, Directory) else []
+        return iter(list(found.entries) if isinstance(found, Directory) else ())
 
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it.

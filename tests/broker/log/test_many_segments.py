@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import retention
+from barnabas.broker.log import found, recovery, retention
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change
@@ -134,16 +134,17 @@ def test_what_is_left_of_a_log_that_is_deleted_goes_in_steps(memory, monkeypatch
     closed: list[Any] = []
     listed: list[int] = []
     removed: list[Any] = []
-    names = memory.disk.list
+    names = memory.disk.names
 
-    def some_names(*what):
-        found = names(*what)
-        listed.append(len(found))
-        return found
+    def some_names(path):
+        listed.append(0)
+        for name in names(path):
+            listed[-1] += 1
+            yield name
 
     told(monkeypatch, Segment, "close", closed)
     told(monkeypatch, memory.disk, "remove_later", removed)
-    monkeypatch.setattr(memory.disk, "list", some_names)
+    monkeypatch.setattr(memory.disk, "names", some_names)
     manager.delete(PARTITION)
     assert manager.next_deadline_ms() == 0  # its handles and its memory do not wait
     for job in manager.due_jobs(0):
@@ -183,3 +184,29 @@ def test_segments_are_asked_for_their_largest_timestamp_once(memory):
     found = log.offset_of_max_timestamp()
     assert found is not None
     assert (found.offset, found.timestamp) == (MANY - 1, NOW + MANY - 1)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_looks_at_some_of_the_segments_in_a_step(memory, monkeypatch, clean):
+    manager, _ = managed(memory, MANY)
+    if clean:
+        memory.run(manager.shutdown())
+    memory.settle()
+    monkeypatch.setattr(found, "_NAMES_PER_STEP", 100, raising=False)
+    monkeypatch.setattr(recovery, "_OPENED_PER_STEP", 100, raising=False)
+    again = manager_of(memory)
+    job = again.load()
+    most, ended = 0, False
+
+    def step():
+        nonlocal ended
+        try:
+            next(job)
+        except StopIteration:
+            ended = True
+
+    while not ended:
+        most = max(most, calls(step))
+        memory.settle()
+    assert len(again.logs[PARTITION].segments) == MANY
+    assert most < 4 * MANY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,9 +37,9 @@ class DiskWithFaults(MemoryDisk):
         self._judge("open", path)
         return super().open(path, create=create)
 
-    def list(self, path: str, most: int | None = None) -> list[str]:
+    def names(self, path: str) -> Iterator[str]:
         self._judge("list", path)
-        return super().list(path, most)
+        return super().names(path)
 
     def rename(self, old: str, new: str) -> None:
         self._judge("rename", old)
@@ -48,7 +49,7 @@ class DiskWithFaults(MemoryDisk):
 
 
 def files_of(disk: MemoryDisk, directory: str) -> dict[str, bytes]:
-    return {name: disk.load(f"{directory}/{name}") for name in MemoryDisk.list(disk, directory)}
+    return {name: disk.load(f"{directory}/{name}") for name in MemoryDisk.names(disk, directory)}
 
 
 def test_names_hold_partition_and_id_in_full_and_are_bounded_in_bytes() -> None:
