@@ -31,7 +31,8 @@ from barnabas.protocol.requests.sasl_handshake import SaslHandshakeRequest, Sasl
 
 MECHANISM: Final = "BARNABAS-HMAC-SHA256"
 VERSIONS: Final = {ApiKey.SASL_HANDSHAKE: 1, ApiKey.SASL_AUTHENTICATE: 2}
-"""At which its requests are sent; earlier ones would do as well."""
+"""At which its requests are sent, whatever else a release speaks: nothing is known of the other one yet. Earlier ones
+would do as well."""
 NONCE_BYTES: Final = 32
 SECRET_BYTES_MIN: Final = 16
 CLUSTER_ID_BYTES_MAX: Final = 255
@@ -93,6 +94,11 @@ class Introduction(_Side):
         self._handshaken = self._challenged = False
         self._other = -1
         self._other_nonce = b""
+
+    @property
+    def ends(self) -> bool:
+        """Whether what was given last is the last: this broker's proof. What is sent behind it is read after it."""
+        return self._challenged
 
     def first(self) -> SaslHandshakeRequest:
         """What to send first."""

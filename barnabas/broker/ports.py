@@ -242,7 +242,9 @@ class Peers(Protocol):
         lane: Lane = Lane.RECORDS,
         version: int | None = None,
     ) -> None:
-        """Send a request, at the newest version if none is given.
+        """Send a request, in the newest version that both brokers speak, `version` at most.
+
+        What none of these can say is answered with UNSUPPORTED_VERSION.
 
         `done` is called with the answer, or with None when none will come (later, in any case). Requests on a lane to
         one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes. On the lane of

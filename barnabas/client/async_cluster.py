@@ -23,10 +23,10 @@ from barnabas.client.cluster_views import (
     replica,
 )
 from barnabas.client.handle import Handle
+from barnabas.net import versions
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ConfigError, Disconnected
 from barnabas.net.host.connection import Client
-from barnabas.net.network import SOFTWARE_NAME, SOFTWARE_VERSION
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -36,7 +36,6 @@ from barnabas.protocol.requests.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.requests.describe_log_dirs import DescribeLogDirsRequest
 from barnabas.protocol.requests.describe_producers import PartitionResponse as ProducersOfPartition
@@ -84,7 +83,7 @@ class AsyncCluster(Handle):
 
     async def describe_features(self) -> Features:
         """The levels of the cluster's features, and which ones a broker knows."""
-        response = await self._to_any(ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION))
+        response = await self._to_any(versions.question())
         check(response.error_code, "the features", None)
         return Features(
             response.finalized_features_epoch,

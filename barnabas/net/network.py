@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from barnabas.net import versions
 from barnabas.net.backoff import Random
 from barnabas.net.config import ClientConfig
 from barnabas.net.connections import NEVER_TRIED, Connections, NodeConnection, State
@@ -27,16 +28,13 @@ from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing, Malf
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.topology import Cluster, Node
 from barnabas.net.troubles import unreached
-from barnabas.protocol.api import SPOKEN, VERSIONS, ApiKey, key_of
+from barnabas.protocol.api import ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, EncodeError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from barnabas.protocol.requests.metadata import MetadataResponse
 
 log = logging.getLogger(__name__)
-
-SOFTWARE_NAME: Final = "barnabas"
-SOFTWARE_VERSION: Final = "0.1.0"
 
 APART: Final = 2**31 - 1
 """A second connection to a node goes by this minus the node's id, as in Kafka's client."""
@@ -165,7 +163,7 @@ class NetworkClient:
         connection.last_active_ms = now_ms
         if self.dialect.preamble:
             self._actions.append(Write(node_id, [self.dialect.preamble]))
-        self._ask_versions(node_id, VERSIONS[ApiKey.API_VERSIONS][1], now_ms)
+        self._ask_versions(node_id, versions.ASKED_FIRST, now_ms)
 
     def on_written(self, node_id: int, now_ms: int) -> None:
         """Everything handed out for the node has left: the next request may go; acks=0 requests are done."""
@@ -325,14 +323,7 @@ class NetworkClient:
 
     def api_version(self, node_id: int, key: int, max_version: int | None = None) -> int | None:
         """The version both sides speak, None when there is none (or the connection is not ready)."""
-        theirs = self.connections.of(node_id).versions.get(key)
-        if theirs is None:
-            return None
-        ours = SPOKEN[key]
-        low, high = max(ours[0], theirs[0]), min(ours[1], theirs[1])
-        if max_version is not None:
-            high = min(high, max_version)
-        return high if low <= high else None
+        return versions.common(self.connections.of(node_id).versions, key, max_version)
 
     def in_flight_count(self, node_id: int | None = None) -> int:
         """Requests under way on one node, or on all."""
@@ -518,9 +509,7 @@ class NetworkClient:
 
     def _decode(self, request: InFlight, frame: memoryview) -> tuple[int, Any]:
         if request.key == ApiKey.API_VERSIONS and self.dialect.name == "kafka":
-            # A broker that does not know our version answers 35 in the form of version 0.
-            refused = bytes(frame[4:6]) == int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
-            return self.dialect.decode(request.key, 0 if refused else request.version, frame)
+            return self.dialect.decode(request.key, versions.answered_in(frame, request.version), frame)
         return self.dialect.decode(request.key, request.version, frame)
 
     def _send_unsent(self, node_id: int, now_ms: int) -> None:
@@ -553,14 +542,9 @@ class NetworkClient:
                 self.disconnect(node_id, f"{name} was not answered in time", now_ms, timed_out=True)
 
     def _missing(self, node_id: int, key: ApiKey) -> FeatureMissing:
-        node, theirs = self._node(node_id), self.connections.of(node_id).versions.get(key)
+        node = self._node(node_id)
         who = f"node {node_id}" if node is None else node.at
-        if theirs is None:
-            return FeatureMissing(f"{who} does not serve {key.name}: it is older than this release, or has it not")
-        ours = SPOKEN[key]
-        age = "older" if theirs[1] < ours[0] else "newer"
-        told = f"{who} serves {key.name} at versions {theirs[0]} to {theirs[1]}"
-        return FeatureMissing(f"{told}, and this release speaks {ours[0]} to {ours[1]}: it is {age}")
+        return FeatureMissing(versions.missing(who, self.connections.of(node_id).versions, key))
 
     # ---- inside: troubles -------------------------------------------------------------------------------------------
 
@@ -595,26 +579,24 @@ class NetworkClient:
         self._actions.append(Connect(node_id, node.host, node.port, self.connections.address(node_id)))
 
     def _ask_versions(self, node_id: int, version: int, now_ms: int) -> None:
-        request = ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION)
-
         def on_done(response: ApiVersionsResponse | None, error: BarnabasError | None, now_ms: int) -> None:
             if response is not None:
                 self._on_versions(node_id, version, response, now_ms)
 
         timeout_ms = self.config.request_timeout_ms
-        self._write(node_id, ApiKey.API_VERSIONS, version, request, now_ms, on_done, timeout_ms)
+        self._write(node_id, ApiKey.API_VERSIONS, version, versions.question(), now_ms, on_done, timeout_ms)
 
     def _on_versions(self, node_id: int, asked: int, response: ApiVersionsResponse, now_ms: int) -> None:
-        versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and asked > 0:
-            highest = versions.get(ApiKey.API_VERSIONS, (0, 0))[1]
-            self._ask_versions(node_id, min(highest, asked - 1), now_ms)
+        try:
+            served = versions.told(response, asked)
+        except KafkaError as refusal:
+            self.disconnect(node_id, str(refusal), now_ms)
             return
-        if response.error_code:
-            self.disconnect(node_id, str(KafkaError(response.error_code, "ApiVersions")), now_ms)
+        if isinstance(served, int):
+            self._ask_versions(node_id, served, now_ms)
             return
-        log.debug("node %d: ready, it serves %d APIs", node_id, len(versions))
-        self.connections.ready(node_id, versions)
+        log.debug("node %d: ready, it serves %d APIs", node_id, len(served))
+        self.connections.ready(node_id, served)
         self.metadata.troubles.clear(("node", node_id))
         self.maybe_refresh(now_ms)
         self._send_unsent(node_id, now_ms)

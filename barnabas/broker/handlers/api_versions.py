@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.registry import advertised_versions, peer_versions
+from barnabas.broker.handlers.registry import advertised_versions
 from barnabas.broker.handlers.services import Services
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.api_versions import (
@@ -51,17 +51,22 @@ def handle(services: Services, request: ApiVersionsRequest, context: RequestCont
     finalized = tuple(sorted(services.image.features.items()))
     epoch = services.metadata_end()[0] - 1 if finalized else -1
     spans = tuple(services.features.items())
-    by_broker, level_0 = context.connection.peer >= 0, context.api_version >= _LEVEL_0_FROM
-    context.respond(_told(by_broker, level_0, spans, epoch, finalized))
+    level_0 = context.api_version >= _LEVEL_0_FROM
+    served = tuple(services.peer_versions.items()) if context.connection.peer >= 0 else None
+    context.respond(_told(served, level_0, spans, epoch, finalized))
     return True
 
 
 @lru_cache(maxsize=8)
 def _told(
-    by_broker: bool, level_0: bool, spans: tuple[Span, ...], epoch: int, finalized: tuple[Level, ...]
+    peers: tuple[tuple[int, tuple[int, int]], ...] | None,
+    level_0: bool,
+    spans: tuple[Span, ...],
+    epoch: int,
+    finalized: tuple[Level, ...],
 ) -> SharedApiVersionsResponse:
-    """The answer to all who are told the same."""
-    served = peer_versions() if by_broker else advertised_versions()
+    """The answer to all who are told the same; `peers` is what brokers are served, None for clients."""
+    served = advertised_versions() if peers is None else [(key, *span) for key, span in peers]
     return SharedApiVersionsResponse(
         api_keys=[ApiVersion(key, first, last) for key, first, last in served],
         supported_features=[SupportedFeatureKey(name, low, high) for name, (low, high) in spans if low or level_0],

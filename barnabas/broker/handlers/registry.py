@@ -90,10 +90,9 @@ class PeerHandlers(dict[int, Handler]):
         return handler
 
 
-@cache
-def peer_versions() -> tuple[tuple[int, int, int], ...]:
-    """As `advertised_versions`, for another broker of the cluster."""
-    return tuple((int(key), *SPOKEN[key]) for key in sorted(_OF_PEERS))
+def peer_versions() -> dict[int, tuple[int, int]]:
+    """First and last version of each API that another broker of the cluster may ask for, by number."""
+    return {int(key): SPOKEN[key] for key in sorted(_OF_PEERS)}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -133,7 +133,7 @@ class Services:
 
     `config` is in force now, `static_config` what the broker was started with, `stored_settings` whether what clients
     stored since counts; `image` is the committed one,
-    `features` what levels this release knows.
+    `features` what levels this release knows, `peer_versions` what it serves to other brokers.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`);
     a gate is what waits for its end.
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
@@ -165,6 +165,7 @@ class Services:
     members: Members | None = None
     forward: Forward | None = None
     quorum: Raft | None = None
+    peer_versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     stored_settings: bool = True
     account: Account = field(default_factory=Account)
     line: Line = field(default_factory=Line)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.quorum import asks_for_voters, roles_must_fit
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.host.entropy import SystemEntropy
-from barnabas.broker.introduction import Introduction, IntroductionError
+from barnabas.broker.introduction import VERSIONS, Introduction, IntroductionError
+from barnabas.broker.peers.spoken import CLIENT_ID, written
+from barnabas.net import versions
 from barnabas.net.host.addresses import words_of
-from barnabas.protocol.api import SPOKEN, key_of
-from barnabas.protocol.errors import ConfigError, ProtocolError
+from barnabas.protocol.api import ApiKey, key_of
+from barnabas.protocol.errors import BarnabasError, ConfigError, ProtocolError
+from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.describe_quorum import (
     DescribeQuorumRequest,
@@ -53,7 +56,7 @@ async def find_voters(config: BrokerConfig, secret: bytes, pause: Callable[[], A
                     found = _voters_told(await _ask(config, secret, server))
             except IntroductionError as refusal:
                 raise ConfigError(f"controller.quorum.bootstrap.servers: {server}: {refusal}") from refusal
-            except (OSError, EOFError, OverflowError, ValueError, ProtocolError) as fault:
+            except (OSError, EOFError, OverflowError, ValueError, BarnabasError) as fault:
                 silent.append(f"{server}: {_why(fault)}")
                 continue
             config.controller_quorum_voters = tuple(found)
@@ -77,14 +80,19 @@ async def _ask(config: BrokerConfig, secret: bytes, server: str) -> DescribeQuor
     host, _, port = server.rpartition(":")
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
 
-    async def call(request: object) -> object:
-        key = key_of(type(request))
-        version = SPOKEN[key][1]
-        writer.writelines(codec.encode_request(key, version, 1, "broker", request))
+    async def call(key: int, version: int, buffers: list[Buffer]) -> Any:
+        writer.writelines(buffers)
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > _ANSWER_BYTES_MAX:
             raise ProtocolError(f"its answer has {size} bytes")
-        return codec.decode_response(key, version, memoryview(await reader.readexactly(size)))[1]
+        frame = memoryview(await reader.readexactly(size))
+        if key == ApiKey.API_VERSIONS:
+            version = versions.answered_in(frame, version)
+        return codec.decode_response(key, version, frame)[1]
+
+    async def say(request: object, version: int) -> Any:
+        key = key_of(type(request))
+        return await call(key, version, codec.encode_request(key, version, 1, CLIENT_ID, request))
 
     try:
         entropy = SystemEntropy()
@@ -92,9 +100,12 @@ async def _ask(config: BrokerConfig, secret: bytes, server: str) -> DescribeQuor
         introduction = Introduction(secret, config.barnabas_cluster_id or "", config.node_id, nonce)
         request: object = introduction.first()
         while request is not None:
-            request = introduction.answered(await call(request))
+            request = introduction.answered(await say(request, VERSIONS[key_of(type(request))]))
+        served: versions.Served | int = versions.ASKED_FIRST
+        while isinstance(served, int):
+            served = versions.told(await say(versions.question(), served), served)
         asked = DescribeQuorumRequest([RequestedTopicData(METADATA_TOPIC, [RequestedPartitionData(0)])])
-        response = await call(asked)
+        response = await call(ApiKey.DESCRIBE_QUORUM, *written("it", served, 1, asked, ApiKey.DESCRIBE_QUORUM))
         assert isinstance(response, DescribeQuorumResponse)
         return response
     finally:

@@ -31,7 +31,7 @@ from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.coordinator import GroupCoordinator
-from barnabas.broker.handlers.registry import Handlers, NotServed, PeerHandlers
+from barnabas.broker.handlers.registry import Handlers, NotServed, PeerHandlers, peer_versions
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.jobs import Job
@@ -103,6 +103,8 @@ class Core:
         """Called when a job can be stepped again (also from within other methods): arrange for `run_job_step`."""
         self.features = SUPPORTED_FEATURES
         """Levels that its release knows; another one may be played before the start."""
+        self.peer_versions = peer_versions()
+        """What its release serves to other brokers; as `features`."""
         self.fault: Exception | None = None
         """Why the start failed, once it has: the broker will never be ready."""
         self.rescheduled = True
@@ -205,6 +207,7 @@ class Core:
             cluster_id=mine.cluster_id,
             image=self.image,
             features=self.features,
+            peer_versions=self.peer_versions,
             controller=proposals,
             replicas=self.replicas,
             producer_ids=ProducerIdPool(config.node_id, proposals),

@@ -3,13 +3,18 @@
     state         event                                         next
     DOWN          something is asked, and the back-off is over  OPENING: `Open`
     OPENING       opened                                        INTRODUCING: the first of the introduction is written
-    INTRODUCING   an answer                                     INTRODUCING: the next, or READY: what was asked goes out
+    INTRODUCING   an answer                                     INTRODUCING: the next, behind the last one ApiVersions
+                  the answer to the last one                    CHECKING
                   an answer that refuses                        DOWN
+    CHECKING      what the other one serves                     READY: what was asked goes out
+                  it does not know this ApiVersions             CHECKING: asked again in one that it knows
     READY         an answer to the oldest request               READY: the next goes out
     any           lost, closed, too slow, no frame of ours      DOWN: whoever has asked is told that no answer comes
 
 Who is told None tries again as it likes; the back-off is the connection's alone. Source: `InterBrokerSendThread` and
-`NetworkClient` of Apache Kafka; versions are not asked for, the brokers of a cluster are of one release.
+`NetworkClient` of Apache Kafka. Brokers of two releases may be in one cluster: each connection asks what the other side
+serves, as clients do, and behind the last of the introduction, so that it costs no round trip. What no version of both
+can say is answered here, with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -21,8 +26,11 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from barnabas.broker.context import Sealed
-from barnabas.protocol.api import SPOKEN, key_of
-from barnabas.protocol.errors import BarnabasError, EncodeError, ProtocolError
+from barnabas.broker.introduction import VERSIONS
+from barnabas.broker.peers.spoken import CLIENT_ID, Unspoken, written
+from barnabas.net import versions
+from barnabas.protocol.api import ApiKey, key_of
+from barnabas.protocol.errors import BarnabasError, EncodeError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import codec
 
@@ -33,7 +41,6 @@ BACKOFF_MS_MAX: Final = 1000
 Who asks meanwhile has the other half for the connection."""
 WAITING_MAX: Final = 100
 """Requests on one lane to one broker; who asks for more is told that no answer comes."""
-CLIENT_ID: Final = "broker"
 SEALED_BYTES_MIN: Final = 16 * 1024
 """Answers of so many bytes are not decoded where they are sent on: it takes 1 ms and more."""
 
@@ -48,6 +55,7 @@ class State(Enum):
     DOWN = "down"
     OPENING = "opening"
     INTRODUCING = "introducing"
+    CHECKING = "checking"
     READY = "ready"
 
 
@@ -67,9 +75,15 @@ class Close(NamedTuple):
 
 Action: TypeAlias = Open | Write | Close
 
+_SETTING_UP: Final = (State.OPENING, State.INTRODUCING, State.CHECKING)
+
 
 class Introducing(Protocol):
     """What is said before anything else, so that either side knows the other (`broker/introduction.py`)."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether the request that was given last is the last one."""
 
     def first(self) -> Any:
         """The request to begin with."""
@@ -83,13 +97,23 @@ class Introducing(Protocol):
 
 
 class _Asked(NamedTuple):
-    """A request that waits for its turn or its answer; a deadline is absolute ms."""
+    """A request that waits for its turn; a deadline is absolute ms, `version` the newest that it may go in."""
 
     request: Any
     key: int
-    version: int
+    version: int | None
     done: Done
     deadline_ms: int
+
+
+class _Sent(NamedTuple):
+    """One that waits for its answer: its correlation id, and the version that it went in."""
+
+    number: int
+    key: int
+    version: int
+    asked: _Asked | None
+    """None for what is said before the connection is ready."""
 
 
 class Way:
@@ -120,12 +144,15 @@ class Way:
         self._seals = seals
         self._introduction: Introducing | None = None
         self._waiting: deque[_Asked] = deque()
-        self._in_flight: _Asked | None = None
+        self._in_flight: deque[_Sent] = deque()
+        """One at most, but for ApiVersions behind the end of the introduction."""
+        self._served: versions.Served = {}
         self._correlation_id = 0
         self._setup_deadline_ms = 0
         self._not_before_ms = 0
         self._attempts = 0
         self._said = ""
+        self._unspoken: set[int] = set()
         self._actions: list[Action] = []
         self._told: deque[tuple[Done, Any | None]] = deque()
 
@@ -137,9 +164,7 @@ class Way:
         if len(self._waiting) >= WAITING_MAX:
             self._told.append((done, None))
             return
-        newest = SPOKEN[key][1]
-        at = newest if version is None else version
-        self._waiting.append(_Asked(request, key, at, done, now_ms + self._timeout_ms))
+        self._waiting.append(_Asked(request, key, version, done, now_ms + self._timeout_ms))
         self._go_on(now_ms)
 
     def opened(self, now_ms: int) -> None:
@@ -147,30 +172,26 @@ class Way:
         if self.state is State.OPENING:
             self.state = State.INTRODUCING
             self._introduction = self._introduce()
-            self._write_introduction(self._introduction.first(), now_ms)
+            self._introduce_with(self._introduction, self._introduction.first())
 
     def received(self, frame: memoryview, now_ms: int) -> None:
         """One whole frame came."""
-        asked = self._in_flight
-        if asked is None:
+        if not self._in_flight:
             self._down("it sends what nobody asked for", now_ms)
             return
+        sent = self._in_flight[0]
         try:
-            if self._seals and len(frame) >= SEALED_BYTES_MIN and self.state is State.READY:
-                correlation_id = int.from_bytes(frame[:4], "big")
-                response: Any = Sealed(asked.key, asked.version, frame)
-            else:
-                correlation_id, response = codec.decode_response(asked.key, asked.version, frame)
-            if correlation_id != self._correlation_id:
-                raise ProtocolError(f"answer {correlation_id} came where {self._correlation_id} was due")
+            response = self._decoded(sent, frame)
         except ProtocolError as fault:
             self._down(str(fault), now_ms)
             return
-        self._in_flight = None
-        if self.state is State.INTRODUCING:
+        self._in_flight.popleft()
+        if sent.asked is not None:
+            self._told.append((sent.asked.done, response))
+        elif self.state is State.INTRODUCING:
             self._introduced(response, now_ms)
         else:
-            self._told.append((asked.done, response))
+            self._checked(response, sent.version, now_ms)
         self._go_on(now_ms)
 
     def lost(self, reason: str, now_ms: int) -> None:
@@ -183,7 +204,7 @@ class Way:
         first = self._oldest()
         if first is not None and now_ms >= first.deadline_ms:
             self._down(f"no answer within {self._timeout_ms} ms", now_ms)
-        elif self.state in (State.OPENING, State.INTRODUCING) and now_ms >= self._setup_deadline_ms:
+        elif self.state in _SETTING_UP and now_ms >= self._setup_deadline_ms:
             self._down(f"no connection within {self._timeout_ms} ms", now_ms)
         self._go_on(now_ms)
 
@@ -217,8 +238,8 @@ class Way:
     # Inside
 
     def _oldest(self) -> _Asked | None:
-        if self.state is State.READY and self._in_flight is not None:
-            return self._in_flight
+        if self._in_flight and self._in_flight[0].asked is not None:
+            return self._in_flight[0].asked
         return self._waiting[0] if self._waiting else None
 
     def _go_on(self, now_ms: int) -> None:
@@ -228,23 +249,58 @@ class Way:
             self.state = State.OPENING
             self._setup_deadline_ms = now_ms + self._timeout_ms
             self._actions.append(Open())
-        while self.state is State.READY and self._in_flight is None and self._waiting:
-            asked = self._waiting.popleft()
-            try:
-                self._write(asked)
-            except EncodeError:
-                logger.exception("a request to %s cannot be written", self._name)
-                self._told.append((asked.done, None))
+        while self.state is State.READY and not self._in_flight and self._waiting:
+            self._send(self._waiting.popleft())
 
-    def _write(self, asked: _Asked) -> None:
+    def _send(self, asked: _Asked) -> None:
+        number = self._next_number()
+        try:
+            version, buffers = written(self._name, self._served, number, asked.request, asked.key, asked.version)
+        except Unspoken as why:
+            self._refuse(asked, why)
+        except EncodeError:
+            logger.exception("a request to %s cannot be written", self._name)
+            self._told.append((asked.done, None))
+        else:
+            self._in_flight.append(_Sent(number, asked.key, version, asked))
+            self._actions.append(Write(buffers))
+
+    def _refuse(self, asked: _Asked, why: Unspoken) -> None:
+        from barnabas.broker.handlers.failures import error_response  # never needed among brokers of one release
+
+        if asked.key not in self._unspoken:
+            self._unspoken.add(asked.key)
+            logger.warning("%s", why)
+        self._told.append((asked.done, error_response(asked.key, asked.request, ErrorCode.UNSUPPORTED_VERSION)))
+
+    def _next_number(self) -> int:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        buffers = codec.encode_request(asked.key, asked.version, self._correlation_id, CLIENT_ID, asked.request)
-        self._in_flight = asked
-        self._actions.append(Write(buffers))
+        return self._correlation_id
 
-    def _write_introduction(self, request: Any, now_ms: int) -> None:
-        key = key_of(type(request))
-        self._write(_Asked(request, key, SPOKEN[key][1], lambda _: None, now_ms + self._timeout_ms))
+    def _write(self, request: Any, version: int) -> None:
+        """Say something that belongs to the connection itself."""
+        key, number = key_of(type(request)), self._next_number()
+        self._in_flight.append(_Sent(number, key, version, None))
+        self._actions.append(Write(codec.encode_request(key, version, number, CLIENT_ID, request)))
+
+    def _introduce_with(self, introduction: Introducing, request: Any) -> None:
+        self._write(request, VERSIONS[key_of(type(request))])
+        if introduction.ends:
+            self._write(versions.question(), versions.ASKED_FIRST)
+
+    def _decoded(self, sent: _Sent, frame: memoryview) -> Any:
+        version = sent.version
+        if sent.asked is None and sent.key == ApiKey.API_VERSIONS:
+            version = versions.answered_in(frame, version)
+        as_asked = sent.asked is not None and version == sent.asked.version
+        if self._seals and as_asked and len(frame) >= SEALED_BYTES_MIN:
+            number = int.from_bytes(frame[:4], "big")
+            response: Any = Sealed(sent.key, version, frame)
+        else:
+            number, response = codec.decode_response(sent.key, version, frame)
+        if number != sent.number:
+            raise ProtocolError(f"answer {number} came where {sent.number} was due")
+        return response
 
     def _introduced(self, response: Any, now_ms: int) -> None:
         assert self._introduction is not None
@@ -254,10 +310,21 @@ class Way:
             self._down(str(refusal), now_ms)
             return
         if request is not None:
-            self._write_introduction(request, now_ms)
+            self._introduce_with(self._introduction, request)
+        else:
+            self.state, self._introduction = State.CHECKING, None
+
+    def _checked(self, response: Any, asked_in: int, now_ms: int) -> None:
+        try:
+            served = versions.told(response, asked_in)
+        except KafkaError as refusal:
+            self._down(str(refusal), now_ms)
             return
-        self.state = State.READY
-        self._introduction = None
+        if isinstance(served, int):
+            self._write(versions.question(), served)
+            return
+        self.state, self._served = State.READY, served
+        self._unspoken.clear()
         self._attempts = 0
         if self._said:
             self._said = ""
@@ -270,10 +337,10 @@ class Way:
             level = logging.INFO if self._stopped() else logging.WARNING
             logger.log(level, "%s cannot be asked: %s", self._name, reason)
         self._actions = [Close()] if close else []
-        if self.state is State.READY and self._in_flight is not None:
-            self._waiting.appendleft(self._in_flight)
+        self._waiting.extendleft(sent.asked for sent in self._in_flight if sent.asked is not None)
+        self._in_flight.clear()
         self.state = State.DOWN
-        self._in_flight = self._introduction = None
+        self._introduction = None
         self._not_before_ms = now_ms + min(BACKOFF_MS << self._attempts, BACKOFF_MS_MAX, self._timeout_ms // 2)
         self._attempts = min(self._attempts + 1, 10)
         self._fail_all()

@@ -307,6 +307,10 @@ class Raft:
         return False
 
     def _voted(self, voter: int, response: VoteResponse | None, now_ms: int) -> None:
+        if response is not None and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            if voter != NOBODY and self.role is Role.PROSPECTIVE:
+                self._count(voter, True, now_ms)  # of a release without a pre-vote (KIP-996): it is asked for its vote
+            return
         told = calls.told(response)
         if told is None or self._learn(told.leader_epoch, told.leader_id, now_ms) or voter == NOBODY:
             return

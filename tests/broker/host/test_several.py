@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import barnabas
 import barnabas.aio
 from barnabas import Admin, BarnabasError, Broker, ConfigError, Consumer, NewTopic, Producer
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.registry import peer_versions
 from barnabas.broker.host.several import Several
+from barnabas.broker.node.core import Core
 from barnabas.cli import main
 from barnabas.client.admin import BROKER
+from barnabas.protocol.api import ApiKey
 from barnabas.testing import barnabas_cluster  # noqa: F401 - the fixture
+from tests.broker.node.test_cluster_releases import OLD
 
 WAIT_S = 60
 
@@ -184,3 +190,21 @@ def test_what_cannot_be_put_together_holds_nothing() -> None:
 
 def test_the_fixture_is_a_cluster(barnabas_cluster: Broker) -> None:  # noqa: F811
     assert sorted(barnabas_cluster.brokers) == [1, 2, 3]
+
+
+def test_brokers_that_serve_earlier_versions_are_asked_in_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over sockets; a whole upgrade is in `node/test_cluster_releases.py`."""
+    asked: set[tuple[int, int]] = set()
+    handle_peer = Core.handle_peer
+
+    def handled(core: Core, request: Any, context: RequestContext, now_ms: int) -> None:
+        asked.add((context.api_key, context.api_version))
+        handle_peer(core, request, context, now_ms)
+
+    monkeypatch.setattr(Core, "handle_peer", handled)
+    monkeypatch.setattr("barnabas.broker.node.core.peer_versions", lambda: {**peer_versions(), **OLD})
+    with Broker(brokers=3, topics={"t": 3}) as cluster, Producer(cluster.bootstrap_servers, acks="all") as producer:
+        for number in range(6):
+            producer.send("t", b"%d" % number, partition=number % 3).result(WAIT_S)
+    assert {key for key, _ in asked} >= {ApiKey.FETCH, ApiKey.VOTE, ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT}
+    assert [(key, at) for key, at in asked if key in OLD and at > OLD[key][1]] == []

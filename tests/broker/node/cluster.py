@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.broker.cluster.features import SUPPORTED_FEATURES, Spans
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.handlers.failures import error_response
 from barnabas.broker.log import Isolation, Log
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
+from barnabas.broker.peers.spoken import Unspoken, written
 from barnabas.broker.ports import Lane
 from barnabas.explain.stage import CountingEntropy
+from barnabas.net import versions
+from barnabas.net.versions import Served
 from barnabas.protocol.api import SPOKEN, ApiKey, key_of
 from barnabas.protocol.batch import batches, read_header
+from barnabas.protocol.errors import EncodeError, ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests import create_topics
@@ -64,18 +69,17 @@ class _Context(RequestContext):
 
 
 class Call:
-    """One request between brokers, and the way back of its answer."""
+    """One request between brokers, the newest version that it may go in, and the way back of its answer."""
 
-    def __init__(self, key: int, version: int, frame: bytes, done: Callable[[Any], None], deadline_ms: int) -> None:
-        self.key = key
-        self.version = version
-        self.frame = frame
+    def __init__(self, request: Any, newest: int, done: Callable[[Any], None], deadline_ms: int) -> None:
+        self.request = request
+        self.newest = newest
         self.done = done
         self.deadline_ms = deadline_ms
 
 
 class Wire:
-    """One lane of one broker to another: a request at a time."""
+    """One lane of one broker to another: a request at a time, in versions that both sides speak, as `Way` has it."""
 
     def __init__(self, sender: Node, target: int, connection: Connection) -> None:
         self.sender = sender
@@ -83,7 +87,8 @@ class Wire:
         self.connection = connection
         self.calls: deque[Call] = deque()
         self.asked = False
-        self.answer: bytes | None = None
+        self.answer: Any = None
+        self.served: Served = {}
 
 
 class Node:
@@ -104,6 +109,7 @@ class Node:
             [Endpoint("PLAINTEXT", f"node-{node_id}", 9092), Endpoint("BROKERS", f"node-{node_id}", 9093)]
         )
         self.core.features = cluster.releases.get(node_id, SUPPORTED_FEATURES)
+        self.core.peer_versions.update(cluster.served.get(node_id, {}))
         self.core.boot_id = f"machine {node_id}, boot {cluster.boots[node_id]}"
         self.core.on_jobs = self._told_of_jobs
         self.core.start(cluster.now_ms)
@@ -125,17 +131,13 @@ class Node:
         version: int | None = None,
     ) -> None:
         key = key_of(type(request))
-        oldest, newest = SPOKEN[key]
-        if self.node_id in self.cluster.older and key != ApiKey.ALTER_PARTITION:
-            newest = max(oldest, newest - 1)
-        at = newest if version is None else min(version, newest)
-        self.cluster.spoken[self.node_id, key] = at
         self.cluster.asked[self.node_id, key] += 1
-        frame = b"".join(codec.encode_request(key, at, 7, "broker", request))[4:]
         wire = self.wires.get((broker_id, lane))
         if wire is None:
             wire = self.wires[broker_id, lane] = self.cluster.connect(self, broker_id)
-        wire.calls.append(Call(key, at, frame, done, self.cluster.now_ms + TIMEOUT_MS))
+        newest = self.core.peer_versions[key][1]
+        newest = newest if version is None else min(version, newest)
+        wire.calls.append(Call(request, newest, done, self.cluster.now_ms + TIMEOUT_MS))
 
     def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
         self.cluster.knocks.append((self, broker_id, done))
@@ -182,8 +184,14 @@ class Node:
 class Cluster:
     """The brokers, by node id; 1 is the controller."""
 
-    def __init__(self, *node_ids: int, disks: dict[int, MemoryDisk] | None = None, **settings: Any) -> None:
-        """`disks` are what brokers begin with; empty ones where none is given."""
+    def __init__(
+        self,
+        *node_ids: int,
+        disks: dict[int, MemoryDisk] | None = None,
+        served: Mapping[int, tuple[int, int]] | None = None,
+        **settings: Any,
+    ) -> None:
+        """`disks` are what brokers begin with; empty ones where none is given. `served`: as `self.served`, of all."""
         self.now_ms = 1_000_000
         self.entropy = CountingEntropy()
         self.settings = settings
@@ -200,13 +208,14 @@ class Cluster:
         """Brokers whose address another program has taken over."""
         self.releases: dict[int, Spans] = {}
         """Brokers of another release, from their next start on: what levels of features it knows."""
-        self.older: set[int] = set()
-        """Brokers of an earlier release: what they ask is of the version before the newest, where there is one.
-        But for AlterPartition, whose earlier version says otherwise who is in sync."""
+        self.served: dict[int, Mapping[int, tuple[int, int]]] = (
+            dict.fromkeys(node_ids or (1, 2, 3), served) if served else {}
+        )
+        """Brokers of another release, from their next start on: which versions of some APIs it serves, and asks in."""
         self.asked: Counter[tuple[int, int]] = Counter()
         """How many requests of an API a broker has sent."""
-        self.spoken: dict[tuple[int, int], int] = {}
-        """By broker and API, the version that it asked in last."""
+        self.spoken: dict[tuple[int, int, int], set[int]] = {}
+        """By broker, the one that it asked, and API: the versions that it asked in."""
         self.off: set[int] = set()
         """Brokers whose machine is without power: it refuses nobody."""
         self._connections = itertools.count(1)
@@ -286,8 +295,8 @@ class Cluster:
         if frozenset((sender, wire.target)) in self.cut:
             return False
         if wire.answer is not None and sender not in self.paused and (wire.target, sender) not in self.cut:
-            call, frame, wire.answer, wire.asked = wire.calls.popleft(), wire.answer, None, False
-            wire.sender.told(call.done, codec.decode_response(call.key, call.version, memoryview(frame))[1])
+            call, response, wire.answer, wire.asked = wire.calls.popleft(), wire.answer, None, False
+            wire.sender.told(call.done, response)
             return True
         if wire.calls and not wire.asked and wire.target not in self.paused and (sender, wire.target) not in self.cut:
             self._arrives(wire, wire.calls[0])
@@ -302,13 +311,49 @@ class Cluster:
 
     def _arrives(self, wire: Wire, call: Call) -> None:
         wire.asked = True
+        key = key_of(type(call.request))
 
         def answered(response: Any) -> None:
-            wire.answer = b"".join(codec.encode_response(call.key, call.version, 7, response))[4:]
+            wire.answer = response
 
-        header, request = codec.decode_request(memoryview(call.frame))
-        context = _Context(wire.connection, header.api_key, header.api_version, answered)
-        self.nodes[wire.target].core.handle_peer(request, context, self.now_ms)
+        if not wire.served:
+            self._check_versions(wire, versions.ASKED_FIRST)
+        try:
+            version, buffers = written("broker", wire.served, 7, call.request, key, call.newest)
+        except (Unspoken, EncodeError):
+            assert self.served, "all of one release"
+            answered(error_response(key, call.request, ErrorCode.UNSUPPORTED_VERSION))
+            return
+        self.spoken.setdefault((wire.sender.node_id, wire.target, key), set()).add(version)
+        self._serve(wire, buffers, answered)
+
+    def _check_versions(self, wire: Wire, asked: int) -> None:
+        def answered(response: Any) -> None:
+            told = versions.told(response, asked)
+            if isinstance(told, int):
+                self._check_versions(wire, told)
+            else:
+                wire.served = told
+
+        key = ApiKey.API_VERSIONS
+        if asked > self.nodes[wire.target].core.peer_versions[key][1]:
+            frame = memoryview(b"".join(codec.encode_unsupported_api_versions(7)))[4:]
+            answered(codec.decode_response(key, versions.answered_in(frame, asked), frame)[1])
+        else:
+            self._serve(wire, codec.encode_request(key, asked, 7, "broker", versions.question()), answered)
+
+    def _serve(self, wire: Wire, buffers: list[Any], answered: Callable[[Any], None]) -> None:
+        header, request = codec.decode_request(memoryview(b"".join(buffers))[4:])
+        key, version = header.api_key, header.api_version
+
+        def respond(response: Any) -> None:
+            frame = b"".join(codec.encode_response(key, version, 7, response))[4:]
+            answered(codec.decode_response(key, version, memoryview(frame))[1])
+
+        core = self.nodes[wire.target].core
+        oldest, newest = core.peer_versions[key]
+        assert oldest <= version <= newest, f"{ApiKey(key).name} v{version} is not served by broker {wire.target}"
+        core.handle_peer(request, _Context(wire.connection, key, version, respond), self.now_ms)
 
     # Time
 

@@ -18,7 +18,6 @@ from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.log import Isolation
 from barnabas.broker.raft.kept import FILE, Kept
 from barnabas.protocol.batch import batches, read_header
-from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.fetch import FetchRequest
 from barnabas.protocol.requests.vote import VoteRequest, VoteResponse
@@ -59,7 +58,7 @@ class Story(Controllers):
     # What others hear of it
 
     def _arrives(self, wire: Wire, call: Call) -> None:
-        request = codec.decode_request(memoryview(call.frame))[1]
+        request = call.request
         if wire.sender.node_id == ME:
             self._asks(request)
         elif wire.target == ME and isinstance(request, VoteRequest):

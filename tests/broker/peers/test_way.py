@@ -18,12 +18,32 @@ from barnabas.broker.peers.way import (
     Way,
     Write,
 )
-from barnabas.protocol.errors import BarnabasError
+from barnabas.net import versions
+from barnabas.protocol.api import SPOKEN, ApiKey, key_of
+from barnabas.protocol.errors import BarnabasError, ErrorCode
 from barnabas.protocol.kafka import codec
-from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.requests.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
+from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Feature
+from barnabas.protocol.requests.end_quorum_epoch import EndedPartition, EndedTopic, EndQuorumEpochRequest, ReplicaInfo
+from barnabas.protocol.requests.fetch import FetchRequest, ReplicaState
 from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
+from barnabas.protocol.requests.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from barnabas.protocol.requests.vote import AskedPartition, AskedTopic, VoteRequest
 
 TIMEOUT_MS = 2 * BACKOFF_MS_MAX
+SERVED = SPOKEN
+"""A broker of the same release."""
+
+
+def told(served):
+    """An answer to the question for versions."""
+    return ApiVersionsResponse(api_keys=[ApiVersion(key, *span) for key, span in served.items()])
 
 
 class Introduction:
@@ -33,13 +53,17 @@ class Introduction:
         self.refuses = refuses
         self.answers = 0
 
-    def first(self) -> Any:
-        return ApiVersionsRequest("one", "1")
+    @property
+    def ends(self) -> bool:
+        return self.answers == 1
 
-    def answered(self, response: ApiVersionsResponse) -> Any | None:
+    def first(self) -> Any:
+        return SaslAuthenticateRequest(b"one")
+
+    def answered(self, response: SaslAuthenticateResponse) -> Any | None:
         self.answers += 1
         if self.answers == 1:
-            return ApiVersionsRequest("two", "1")
+            return SaslAuthenticateRequest(b"two")
         if self.refuses:
             raise BarnabasError("it has another secret")
         return None
@@ -53,7 +77,10 @@ class World:
         self.way = Way("broker 2", timeout_ms, lambda: Introduction(self.refuses), seals=seals)
 
     def ask(self, replica=7, version=None):
-        self.way.ask(ListOffsetsRequest(replica), lambda answer: self.answers.append(answer), self.now_ms, version)
+        self.ask_for(ListOffsetsRequest(replica), version)
+
+    def ask_for(self, request, version=None):
+        self.way.ask(request, lambda answer: self.answers.append(answer), self.now_ms, version)
 
     def told(self):
         self.way.settle()
@@ -62,22 +89,34 @@ class World:
 
     def sent(self):
         """The one request that the connection writes now: its header and itself."""
-        (write,) = self.way.take_actions()
-        assert isinstance(write, Write)
-        return codec.decode_request(memoryview(b"".join(write.buffers))[4:])
+        (sent,) = self.all_sent()
+        return sent
+
+    def all_sent(self):
+        """The same of all that it writes now."""
+        actions = self.way.take_actions()
+        writes = [one for one in actions if isinstance(one, Write)]
+        assert writes == actions
+        return [codec.decode_request(memoryview(b"".join(one.buffers))[4:]) for one in writes]
 
     def answer(self, header, response):
         frame = b"".join(codec.encode_response(header.api_key, header.api_version, header.correlation_id, response))
         self.way.received(memoryview(frame)[4:], self.now_ms)
 
-    def up(self):
+    def up(self, served=SERVED):
         """Ask, and bring the connection up."""
         self.ask()
         assert self.way.take_actions() == [Open()]
-        self.way.opened(self.now_ms)
-        self.answer(self.sent()[0], ApiVersionsResponse())
-        self.answer(self.sent()[0], ApiVersionsResponse())
+        self.introduced(served)
         assert self.way.state is State.READY
+
+    def introduced(self, served=SERVED):
+        """Open the connection, and answer all that is said before it is ready."""
+        self.way.opened(self.now_ms)
+        self.answer(self.sent()[0], SaslAuthenticateResponse())
+        (last, _), (question, _) = self.all_sent()
+        self.answer(last, SaslAuthenticateResponse())
+        self.answer(question, told(served))
 
     def advance(self, ms):
         self.now_ms += ms
@@ -101,11 +140,14 @@ def test_each_connection_begins_with_the_introduction_and_asks_one_at_a_time(wor
     assert world.way.take_actions() == [Open()]
     world.way.opened(0)
     header, first = world.sent()
-    assert first.client_software_name == "one"
-    world.answer(header, ApiVersionsResponse())
-    header, second = world.sent()
-    assert second.client_software_name == "two"
-    world.answer(header, ApiVersionsResponse())
+    assert bytes(first.auth_bytes) == b"one"
+    world.answer(header, SaslAuthenticateResponse())
+    (header, second), (question, asked) = world.all_sent()
+    assert bytes(second.auth_bytes) == b"two"
+    assert asked == versions.question(), "it goes out behind the last one, and costs no round trip"
+    world.answer(header, SaslAuthenticateResponse())
+    assert world.way.take_actions() == []
+    world.answer(question, told(SERVED))
     header, request = world.sent()
     assert request.replica_id == 1
     assert world.told() == [], "it was not answered yet"
@@ -129,8 +171,8 @@ def test_who_is_refused_is_told_and_the_next_attempt_waits(world):
     world.ask()
     world.way.take_actions()
     world.way.opened(0)
-    world.answer(world.sent()[0], ApiVersionsResponse())
-    world.answer(world.sent()[0], ApiVersionsResponse())
+    world.answer(world.sent()[0], SaslAuthenticateResponse())
+    world.answer(world.all_sent()[0][0], SaslAuthenticateResponse())
     assert world.way.take_actions() == [Close()]
     assert world.told() == [None]
     assert world.way.state is State.DOWN
@@ -180,21 +222,23 @@ def test_who_asks_while_it_waits_to_connect_has_half_of_its_time_for_the_connect
     world.advance(500)
     assert world.way.take_actions() == [Open()]
     world.advance(499)
-    world.way.opened(world.now_ms)
-    world.answer(world.sent()[0], ApiVersionsResponse())
-    world.answer(world.sent()[0], ApiVersionsResponse())
+    world.introduced()
     world.answer(world.sent()[0], ListOffsetsResponse(5))
     assert [answer.throttle_time_ms for answer in world.told()] == [5]
 
 
-@pytest.mark.parametrize("stage", ["opening", "introducing", "asked"])
+@pytest.mark.parametrize("stage", ["opening", "introducing", "checking", "asked"])
 def test_nothing_takes_longer_than_it_may(world, stage):
     if stage == "asked":
         world.up()
     else:
         world.ask()
-        if stage == "introducing":
+        world.way.take_actions()
+        if stage != "opening":
             world.way.opened(0)
+        if stage == "checking":
+            world.answer(world.sent()[0], SaslAuthenticateResponse())
+            world.answer(world.all_sent()[0][0], SaslAuthenticateResponse())
     world.way.take_actions()
     assert world.way.next_deadline_ms() == TIMEOUT_MS
     world.advance(TIMEOUT_MS - 1)
@@ -246,6 +290,9 @@ def test_a_large_answer_that_is_sent_on_is_not_decoded(seals):
     """An answer of 11 MB, about 10,000 topics, took the broker that sent it on 0.7 s."""
     world = World(seals=seals)
     world.up()
+    world.answer(world.sent()[0], ListOffsetsResponse())
+    world.told()
+    world.ask(version=5)
     world.answer(world.sent()[0], ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t" * SEALED_BYTES_MIN)]))
     (large,) = world.told()
     assert isinstance(large, Sealed) == seals
@@ -258,8 +305,123 @@ def test_a_large_answer_that_is_sent_on_is_not_decoded(seals):
 def test_a_large_answer_to_another_request_ends_the_connection():
     world = World(seals=True)
     world.up()
+    world.answer(world.sent()[0], ListOffsetsResponse())
+    world.told()
+    world.ask(version=5)
     header = world.sent()[0]
     header.correlation_id += 1
     world.answer(header, ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t" * SEALED_BYTES_MIN)]))
     assert world.told() == [None]
     assert world.way.state is State.DOWN
+
+
+FETCH = FetchRequest(replica_state=ReplicaState(2, 7))
+PARTS = [AlterPartitionPartition(0, 3, new_isr_with_epochs=[BrokerState(1, 5), BrokerState(2, 7)])]
+ALTER_PARTITION = AlterPartitionRequest(2, 7, [AlterPartitionTopic(b"t" * 16, PARTS)])
+REGISTRATION = BrokerRegistrationRequest(2, "c", features=[Feature("a", 0, 1), Feature("b", 7, 30)])
+END = EndQuorumEpochRequest("c", [EndedTopic("t", [EndedPartition(0, 1, 4, preferred_candidates=[ReplicaInfo(3)])])])
+PRE_VOTE = VoteRequest("c", 2, [AskedTopic("t", [AskedPartition(0, 4, 1, pre_vote=True)])])
+
+
+@pytest.mark.parametrize(
+    ("request_", "last", "said"),
+    [
+        (FETCH, 14, lambda one: (one.replica_id, one.replica_state)),
+        (ALTER_PARTITION, 2, lambda one: one.topics[0].partitions[0].new_isr),
+        (REGISTRATION, 3, lambda one: [(each.name, each.min_supported_version) for each in one.features]),
+        (END, 0, lambda one: one.topics[0].partitions[0].preferred_successors),
+    ],
+    ids=["Fetch", "AlterPartition", "BrokerRegistration", "EndQuorumEpoch"],
+)
+def test_an_older_one_is_asked_in_what_it_serves(world, request_, last, said):
+    key = key_of(type(request_))
+    world.up({**SERVED, key: (0, last)})
+    world.answer(world.sent()[0], ListOffsetsResponse())
+    before = repr(request_)
+    world.ask_for(request_)
+    header, came = world.sent()
+    assert header.api_version == last
+    assert (
+        said(came)
+        == {
+            ApiKey.FETCH: (2, None),
+            ApiKey.ALTER_PARTITION: [1, 2],
+            ApiKey.BROKER_REGISTRATION: [("a", 1), ("b", 7)],
+            ApiKey.END_QUORUM_EPOCH: [3],
+        }[key]
+    )
+    assert repr(request_) == before, "it is asked again of whoever is newer"
+
+
+@pytest.mark.parametrize(
+    ("request_", "served", "why"),
+    [
+        (PRE_VOTE, {ApiKey.VOTE: (0, 1)}, "broker 2 serves Vote up to version 1 and is older than this release: "),
+        (FETCH, {ApiKey.FETCH: (0, 12)}, "broker 2 serves FETCH at versions 0 to 12, and brokers ask from 13 on"),
+        (FETCH, {ApiKey.FETCH: (99, 100)}, "broker 2 serves FETCH at versions 99 to 100, and this release speaks "),
+        (FETCH, {}, "broker 2 does not serve FETCH: "),
+    ],
+    ids=["cannot say it", "too old", "too new", "not served"],
+)
+def test_what_no_version_of_both_can_say_is_answered_so_and_told_once(world, caplog, request_, served, why):
+    world.up({ApiKey.LIST_OFFSETS: SERVED[ApiKey.LIST_OFFSETS], **served})
+    world.answer(world.sent()[0], ListOffsetsResponse(5))
+    for _ in range(2):
+        world.ask_for(request_)
+    world.ask()
+    assert world.sent()[0].api_key == ApiKey.LIST_OFFSETS, "the others have their turn"
+    _, *refused = world.told()
+    assert [one.error_code for one in refused] == [ErrorCode.UNSUPPORTED_VERSION] * 2
+    (said,) = caplog.messages
+    assert said.startswith(why)
+
+
+def test_one_that_does_not_know_this_question_is_asked_again(world):
+    world.ask()
+    world.way.take_actions()
+    world.way.opened(0)
+    world.answer(world.sent()[0], SaslAuthenticateResponse())
+    (last, _), (question, _) = world.all_sent()
+    world.answer(last, SaslAuthenticateResponse())
+    refusal = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(ApiKey.API_VERSIONS, 0, 2)])
+    question.api_version = 0  # the form in which it says so
+    world.answer(question, refusal)
+    question, _ = world.sent()
+    assert question.api_version == 2
+    world.answer(question, told({ApiKey.LIST_OFFSETS: (1, 6)}))
+    assert world.sent()[0].api_version == 6
+
+
+def test_one_that_does_not_say_what_it_serves_is_let_go(world):
+    world.ask()
+    world.way.take_actions()
+    world.way.opened(0)
+    world.answer(world.sent()[0], SaslAuthenticateResponse())
+    (last, _), (question, _) = world.all_sent()
+    world.answer(last, SaslAuthenticateResponse())
+    world.answer(question, ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
+    assert world.told() == [None]
+    assert world.way.take_actions() == [Close()]
+
+
+def test_each_connection_asks_anew_for_it_may_be_another_release():
+    world = World()
+    world.up({**SERVED, ApiKey.LIST_OFFSETS: (1, 6)})
+    assert world.sent()[0].api_version == 6
+    world.way.lost("restarted", 0)
+    world.advance(BACKOFF_MS)
+    world.up()
+    assert world.sent()[0].api_version == SERVED[ApiKey.LIST_OFFSETS][1]
+
+
+def test_what_is_sent_on_in_an_earlier_version_is_decoded_for_its_answer_is_another():
+    world = World(seals=True)
+    world.up({**SERVED, ApiKey.LIST_OFFSETS: (1, 6)})
+    world.answer(world.sent()[0], ListOffsetsResponse())
+    world.told()
+    world.ask(version=7)
+    header, _ = world.sent()
+    assert header.api_version == 6
+    world.answer(header, ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t" * SEALED_BYTES_MIN)]))
+    (large,) = world.told()
+    assert large.topics[0].name == "t" * SEALED_BYTES_MIN
