@@ -16,7 +16,9 @@ ISR is empty, of the ELR. Else, where both are empty, the last known leader; els
 alive. The last two are told as a possible loss, are the whole ISR, and RECOVERING until the first follower is in sync.
 
 Where the feature `eligible.leader.replicas.version` is off nobody becomes eligible, and the last member of an ISR stays
-in it, unless it comes back without proof: nobody leads until it is back.
+in it: nobody leads until it is back. If it comes back without proof it leaves the ISR and leads as the last known one,
+RECOVERING: what may be lost is told. Apache Kafka asks for no proof then (`handleBrokerShutdown`): the last member
+stays and leads, whatever it lost, and nobody is told.
 
 Unlike Apache Kafka's, an ELR lasts through a change of `min.insync.replicas` as long as the ISR is below the new one.
 Source: `PartitionChangeBuilder` of Apache Kafka.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.cluster.features import SAFE_DOWNGRADE
 from barnabas.broker.log.checkpoint import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
 from barnabas.broker.log.closing import epoch_of_mark, mark
 from barnabas.broker.memory_disk import MemoryDisk
@@ -17,6 +18,7 @@ from barnabas.protocol.requests.alter_partition_reassignments import (
 )
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
+from tests.broker.node.test_cluster_features import update
 from tests.broker.node.world import World, batch
 from tests.durability.plants import Change
 
@@ -53,6 +55,25 @@ def test_the_last_in_sync_that_comes_back_leads_and_what_it_may_have_lost_is_tol
         assert told[0].startswith(f"broker {one} ")
         assert told[0].endswith("in 1 partitions, and it may be lost: t-0")
     assert three.put(b"second").error_code == 0
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_it_is_so_where_nobody_becomes_eligible_too(three, power, caplog):
+    """Apache Kafka's controller asks for no proof then, and the last in sync leads, whatever it lost."""
+    assert update(three, 1, SAFE_DOWNGRADE, eligible_leader_replicas_version=0) == (0, "")
+    three.create(replicas={0: [2, 3]})
+    assert three.put(b"first").error_code == 0
+    three.kill(3)
+    three.until(lambda: three.state().isr == (2,))
+    three.kill(2, power=power)
+    three.until(lambda: three.leader() == NO_LEADER)
+    assert (three.state().isr, three.state().elr) == ((2,), ()), "the last one stays"
+    three.start(3)
+    three.advance(5000)
+    assert three.leader() == NO_LEADER, "it is waited for"
+    three.kill(3)
+    assert back(three, 2) == (not power)
+    assert any(SENTENCE in line for line in caplog.messages) == power
 
 
 def test_who_was_not_the_last_in_sync_has_nothing_to_show(three, caplog):
