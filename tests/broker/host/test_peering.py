@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+import barnabas.aio
+from barnabas import NewTopic
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host import peering
 from barnabas.broker.host.peering import Line, Peering
 from barnabas.broker.ports import Lane
 from barnabas.net.host.transport import Transport
 from tests.broker.host.fake_core import until
+from tests.broker.host.test_peer_channel import port_between
+from tests.broker.node.cluster import CLUSTER_ID
 
 DEAD, ALIVE = "192.0.2.1", "192.0.2.2"
 
@@ -127,3 +133,69 @@ async def test_a_knock_that_is_let_in_and_nothing_more_is_none(monkeypatch: pyte
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         assert not await peering._all_refuse(asyncio.get_running_loop(), "127.0.0.1", port)
+
+
+class Door:
+    """An address in front of a listener, as a router's or a container's: what comes there is handed on."""
+
+    def __init__(self) -> None:
+        self.to = 0
+        self.came = 0
+        self._ways: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Door:
+        self._server = await asyncio.start_server(self._let_in, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for way in self._ways:
+            way.close()
+        await self._server.wait_closed()
+
+    async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.came += 1
+        inner_reader, inner = await asyncio.open_connection("127.0.0.1", self.to)
+        self._ways += [writer, inner]
+        await asyncio.gather(_hand_on(reader, inner), _hand_on(inner_reader, writer))
+
+
+async def _hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+    writer.close()
+
+
+async def test_brokers_are_reached_where_they_say_and_not_where_they_listen(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"known to brokers alone")
+    secret.chmod(0o600)
+    shared = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,BROKERS://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "barnabas.cluster.secret.file": str(secret),
+        "barnabas.cluster.id": CLUSTER_ID,
+        "min.insync.replicas": "2",
+    }
+    async with Door() as door, barnabas.aio.Broker({**shared, "controller.quorum.voters": "1@127.0.0.1:1"}) as one:
+        at = port_between(one._assembly)
+        second = {
+            **shared,
+            "node.id": "2",
+            "controller.quorum.voters": f"1@127.0.0.1:{at}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:0,BROKERS://127.0.0.1:{door.port}",
+        }
+        async with barnabas.aio.Broker(second) as two, barnabas.aio.Admin(one.bootstrap_servers) as admin:
+            door.to = port_between(two._assembly)
+            assert door.to != door.port
+            assert door.came == 0, "it has asked others, and nobody has asked it"
+            await admin.create_topics(NewTopic("t", partitions=2, replication_factor=2))
+            async with barnabas.aio.Producer(one.bootstrap_servers, acks="all") as producer:
+                for partition in (0, 1):  # each of the two leads one of them
+                    await (await producer.send("t", b"x", partition=partition))
+            assert door.came >= 1, "1 follows 2 by the address that 2 has told"
+            image = one._assembly.host.core.image
+            assert image.brokers[2].endpoint("BROKERS") == ("127.0.0.1", door.port)
