@@ -6,6 +6,8 @@ import pytest
 
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.handlers.registry import _OF_PEERS, PeerHandlers, peer_versions
+from barnabas.broker.raft import calls
+from barnabas.broker.raft.world import Mark
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.requests.alter_partition import (
@@ -22,6 +24,7 @@ from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, Fetch
 from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshot, TopicSnapshot
 from barnabas.protocol.requests.vote import VoteRequest
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
+from tests.broker.node.controllers import Controllers
 
 CONTROLLER = 1
 
@@ -135,3 +138,44 @@ def test_who_has_no_vote_is_not_asked_for_one(pair, request_type):
     for node_id in (1, 2):
         response = pair.ask_as_broker(3 - node_id, node_id, request_type())
         assert response.error_code == ErrorCode.INCONSISTENT_VOTER_SET
+
+
+def of_metadata(replica, cluster=CLUSTER_ID):
+    """What asks for the metadata's records, and for a snapshot of it."""
+    topics = [FetchTopic("", TOPIC_ID, [FetchPartition(0)])]
+    pieces = [TopicSnapshot("__cluster_metadata", [PartitionSnapshot()])]
+    return [
+        FetchRequest(cluster_id=cluster, replica_state=ReplicaState(replica, -1), topics=topics),
+        FetchSnapshotRequest(cluster, replica, topics=pieces),
+    ]
+
+
+def test_among_several_controllers_a_broker_speaks_for_itself_alone():
+    three = Controllers()
+    active = three.active
+    one, another = three.others()
+    raft = three.voter(active).raft
+    assert raft is not None
+    epoch = raft.epoch
+    before = list(three[active].core.image.to_records())
+    asked = [
+        *requests_of(one, three[active].core.image.broker_epoch(one)),
+        *of_metadata(one),
+        calls.vote(CLUSTER_ID, active, one, epoch + 1, Mark(9999, epoch), False),
+        calls.begin(CLUSTER_ID, active, one, epoch + 1),
+        calls.end(CLUSTER_ID, one, epoch + 1, [another]),
+    ]
+    for request in asked:
+        answer = three.ask_as_broker(another, active, request)
+        assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED, type(request).__name__
+    assert raft.epoch == epoch
+    assert list(three[active].core.image.to_records()) == before
+
+
+@pytest.mark.parametrize("kind", [Cluster, Controllers])
+def test_a_broker_of_another_cluster_is_given_no_metadata(kind):
+    three = kind()
+    active = three.active if isinstance(three, Controllers) else CONTROLLER
+    other = next(one for one in three.nodes if one != active)
+    for request in of_metadata(other, "another-cluster"):
+        assert three.ask_as_broker(other, active, request).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
