@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
 from barnabas.broker.config.quorum import Voter, replication, voters_of
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,12 @@ def test_three_copies_where_there_are_three_brokers(brokers, replicas, in_sync):
         "offsets.topic.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),
     }
+
+
+def test_the_compose_files_cluster_keeps_as_many_copies():
+    settings = (ROOT / "docker-compose.yml").read_text().split("x-settings:")[1].split("services:")[0]
+    told = {name.lower().replace("_", "."): value for name, value in re.findall(r"BARNABAS_(\w+): (\d+)\n", settings)}
+    assert told == replication(3)
 
 
 def test_kafkas_variable_for_the_cluster_is_taken():

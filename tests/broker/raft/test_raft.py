@@ -169,6 +169,8 @@ def test_who_hears_from_a_leader_does_not_promise_his_vote(three):
     epoch = voter.raft.epoch
     assert vote(voter, epoch, other, Mark(99, 1), pre=True) is False
     assert vote(three.leader, epoch, voter.node_id, Mark(99, 1), pre=True) is False
+    voter.raft.suspect(three.leader.node_id, three.now_ms)
+    assert vote(voter, epoch, other, Mark(99, 1), pre=True) is True, "evidence of its death ends that at once"
 
 
 def test_what_is_no_voters_request_is_refused(three):
