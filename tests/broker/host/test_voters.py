@@ -14,6 +14,7 @@ import barnabas.aio
 from barnabas.broker.config import BrokerConfig, load
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.host.voters import find_voters
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ConfigError
 from tests.broker.host.test_peer_channel import SECRET, one_broker, port_between
 
@@ -106,6 +107,25 @@ async def test_who_does_not_tell_is_asked_again_and_said_once(tmp_path: Path, ca
         f"who the controllers are cannot be asked yet: {DEAD}: Connection refused (nothing listens there); "
         f"127.0.0.1:{clients}: it hangs up; is it the listener between brokers?"
     ]
+
+
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ((0, 1), "it does not know who the controllers are"),
+        ((3, 4), "it serves DESCRIBE_QUORUM at versions 3 to 4, and this release speaks 0 to 2: it is newer"),
+    ],
+)
+async def test_one_of_another_release_is_asked_in_what_it_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, served: tuple[int, int], told: str
+) -> None:
+    """Before version 2 nobody says where controllers are."""
+    async with one_broker(tmp_path) as assembly:
+        assembly.host.core.peer_versions[ApiKey.DESCRIBE_QUORUM] = served
+        at = f"127.0.0.1:{port_between(assembly)}"
+        with pytest.raises(AskedAgain):
+            await find_voters(asker(assembly, at), SECRET, once)
+    assert f"who the controllers are cannot be asked yet: {at}: {told}" in caplog.messages
 
 
 def command(tmp_path: Path, assembly: Assembly, server: str) -> list[str]:
