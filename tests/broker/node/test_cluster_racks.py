@@ -44,6 +44,10 @@ def fetch(three: Cluster, node_id: int, rack: str, offset: int = 0, wait_ms: int
     return data
 
 
+def test_each_broker_tells_its_rack_the_controller_too(three: Cluster) -> None:
+    assert {one: broker.rack for one, broker in three[2].core.image.brokers.items()} == {1: "a", 2: "b", 3: "c"}
+
+
 @pytest.mark.parametrize(("rack", "other"), [("b", 2), ("c", 3)])
 def test_a_consumer_is_sent_to_the_replica_of_its_rack_and_reads_there(three: Cluster, rack: str, other: int) -> None:
     told = fetch(three, 1, rack)
