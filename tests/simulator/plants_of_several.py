@@ -69,7 +69,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "minimum_dropped": plant_of_several(
             "A leader commits with any ISR.",
             "minimum",
-            2,
+            4,
             (
                 f"{_PARTITION}.advance_high_watermark",
                 "in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas)",
@@ -95,14 +95,14 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            16,
+            6,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
         "all_have_what_the_leader_has": plant_of_several(
             "A new leader believes that its followers have all that it has.",
             "in sync",
-            3,
+            9,
             (
                 "barnabas.broker.replica.remote_replica:RemoteReplica.reset",
                 "self.end = UNKNOWN",
@@ -112,7 +112,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "divergence_untold": plant_of_several(
             "A leader does not say that a follower's log is another.",
             "agreement",
-            6,
+            13,
             (
                 "barnabas.broker.replica.fetch:_read",
                 "if there.leader_epoch < epoch or there.end_offset < offset:",
@@ -142,7 +142,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joins_before_the_epoch": plant_of_several(
             "A leader takes into the ISR who has not come to where its epoch began.",
             "in sync",
-            1,
+            16,
             (
                 "barnabas.broker.replica.isr_changes:maybe_expand",
                 "and end >= partition.epoch_start_offset",
@@ -152,7 +152,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "follower_skips_producers": plant_of_several(
             "A follower does not note what producers have written.",
             "duplicate",
-            11,
+            2,
             (
                 "barnabas.broker.log.log:Log.append_as_follower",
                 "if header.producer_id >= 0:",
@@ -172,7 +172,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "late_answer_taken": plant_of_several(
             "What a follower asked for in one epoch is taken in another, and where its log does not end.",
             "high watermark",
-            20,
+            2,
             (
                 "barnabas.broker.replica.fetcher:Fetcher._fetched",
                 "if one is not None and one.stage is Stage.FETCHING:\n"
@@ -189,7 +189,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "stale_proposals_count": plant_of_several(
             "The controller makes a change of the ISR that was proposed before the last one.",
             "proposals",
-            6,
+            16,
             (
                 "barnabas.broker.cluster.leadership:judge",
                 "if proposal.partition_epoch < state.partition_epoch:",
