@@ -12,6 +12,7 @@ from barnabas.broker.replica.follower import Follower
 from barnabas.protocol.api import SPOKEN, ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
+from barnabas.protocol.requests import alter_configs as whole
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -26,6 +27,7 @@ from barnabas.protocol.requests.incremental_alter_configs import (
 )
 from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from tests.broker.node.cluster import CLUSTER_ID, Answer, Cluster, Node
 from tests.broker.node.world import World, batch
 
@@ -256,6 +258,12 @@ def test_any_broker_takes_changes_that_the_controller_decides(three):
     assert three.ask(2, asked, 1).responses[0].error_code == 0
     key = TopicPartition("t", 3)
     three.until(lambda: all(one.core.logs.config_of(key).retention_ms == 1234 for one in three.nodes.values()))
+    settings = [whole.AlterableConfig("retention.ms", "5678")]
+    replaced = whole.AlterConfigsRequest([whole.AlterConfigsResource(TOPIC_RESOURCE, "t", settings)])
+    assert three.ask(3, replaced, 2).responses[0].error_code == 0
+    three.until(lambda: all(one.core.logs.config_of(key).retention_ms == 5678 for one in three.nodes.values()))
+    alive_yet = three.ask(2, UnregisterBrokerRequest(3), 0)
+    assert (alive_yet.error_code, "is alive" in alive_yet.error_message) == (ErrorCode.INVALID_REQUEST, True)
     refused = three.ask(3, CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7).topics[0]
     assert refused.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     described = DescribeQuorumRequest([RequestedTopicData("__cluster_metadata", [RequestedPartitionData(0)])])
