@@ -76,9 +76,9 @@ PLANTS: Final = MappingProxyType(
             "The host arms its timer three seconds too late.",
             (
                 Change(
-                    "barnabas.broker.host.host:Host.settle",
-                    "max(0, due_ms - self.now_ms()) / 1000",
-                    "3 + max(0, due_ms - self.now_ms()) / 1000",
+                    "barnabas.broker.host.ticks:Ticks.arm",
+                    "max(0, due_ms - host.now_ms()) / 1000",
+                    "3 + max(0, due_ms - host.now_ms()) / 1000",
                 ),
             ),
             "parked",

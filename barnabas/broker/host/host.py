@@ -35,6 +35,7 @@ from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, 
 from barnabas.broker.host.refusals import Refusals
 from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
+from barnabas.broker.host.ticks import Ticks
 from barnabas.broker.host.turns import Turns
 from barnabas.broker.host.unsent import copies
 from barnabas.broker.host.vigil import Vigil
@@ -86,8 +87,7 @@ class Host:
         """Of this loop (`unsent.copies`)."""
         self._requests_closed = 0
         self._servers: list[asyncio.Server] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_ms = 0
+        self.ticks = Ticks(self)
         self._sweep: asyncio.TimerHandle | None = None
         self._jobs_due = False
         self._stopping = False
@@ -193,10 +193,10 @@ class Host:
             await _within(GOODBYE_MS_MAX, self._empty)
         for channel in list(self.channels.values()):
             channel.abort()
-        for handle in (self._timer, self._sweep):
-            if handle is not None:
-                handle.cancel()
-        self._timer = self._sweep = None
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        self.ticks.close()
         self.refusals.close()
         self.progress.close()
         self.relief.close()
@@ -219,17 +219,11 @@ class Host:
         dirty = self.dirty
         while dirty:
             dirty.popleft().flush()
-        if not self.core.rescheduled:
-            return
-        due_ms = self.core.next_deadline_ms()
-        if due_ms is not None and (self._timer is None or due_ms < self._armed_ms):
-            if self._timer is not None:
-                self._timer.cancel()
-            self._armed_ms = due_ms
-            self._timer = self.loop.call_later(max(0, due_ms - self.now_ms()) / 1000, self._tick)
+        if self.core.rescheduled:
+            self.ticks.arm()
 
-    def _tick(self) -> None:
-        self._timer = None
+    def tick(self) -> None:
+        """Time has passed (`Ticks`)."""
         self.core.tick(self.now_ms())
         self._look_ready()
         self.settle()

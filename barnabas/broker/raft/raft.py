@@ -156,11 +156,14 @@ class Raft:
             for voter in leading.to_be_told(now_ms):
                 request = calls.begin(self._cluster_id, voter, self._me, self.epoch)
                 self._ask(voter, request, self._begun)
-            lease_ms = leading.lease_ends_ms
-            if lease_ms is not None and now_ms >= lease_ms:
-                logger.warning("no majority of the voters has fetched in time: the leader resigns (%d)", self.epoch)
-                self.resign(now_ms)
+            self._look_at_lease(now_ms)
         self._follow(now_ms)
+
+    def _look_at_lease(self, now_ms: int) -> None:
+        lease_ms = None if self.leading is None else self.leading.lease_ends_ms
+        if lease_ms is not None and now_ms >= lease_ms:
+            logger.warning("no majority of the voters has fetched in time: the leader resigns (%d)", self.epoch)
+            self.resign(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; None for when something comes."""
@@ -399,8 +402,10 @@ class Raft:
     def fetch(self, replica: int, asked: FetchPartition, now_ms: int) -> PartitionData:
         """The answer to a voter or an observer that fetches, without its records (`fetching.judge`).
 
-        A voter that has all up to a place of this log counts; an observer is given what is committed alone.
+        A voter that has all up to a place of this log counts; an observer is given what is committed alone. A leader
+        that was paused hears what came meanwhile before it is told the time: a lease that is over is not made longer.
         """
+        self._look_at_lease(now_ms)
         data = self.judged(replica, asked)
         leading = self.leading
         if leading is None or replica not in leading.ends or replica == self._me:

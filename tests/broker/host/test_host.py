@@ -8,6 +8,8 @@ import pytest
 
 from barnabas.broker.host import host as host_module
 from barnabas.broker.host.clock import mono_ms
+from barnabas.broker.host.host import Host
+from barnabas.broker.host.ticks import LATE_MS
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, client, parks, serving, until
 
@@ -131,4 +133,52 @@ async def test_a_disk_that_takes_too_long_does_not_keep_the_stop_and_nothing_goe
         await asyncio.sleep(0)
     assert core.job_steps == 5
     assert completed == []
-    assert host._timer is None
+    assert not host.ticks.armed
+
+
+async def woken_late(host: Host, core: FakeCore, late_ms: int) -> list[str]:
+    """A deadline has gone by for so long, a request waits in a socket, and the timer is the first to be run."""
+    order: list[str] = []
+    core.handler = lambda request, context, now_ms: order.append("request")
+    core.on_tick = lambda now_ms: order.append("tick")
+    async with client(host.port) as raw:
+        await until(lambda: len(host.channels) == 1)
+        be_late(host, core, late_ms)
+        raw.ask(1)
+        host.ticks._come()
+        await until(lambda: len(order) == 2)
+    return order
+
+
+def be_late(host: Host, core: FakeCore, late_ms: int) -> None:
+    """The clock goes past a deadline, and the loop's timer has not run yet."""
+    due_ms = core.deadline_ms = host.now_ms() + 3_600_000
+    host.settle()
+    host.now_ms = lambda: due_ms + late_ms
+
+
+async def test_a_process_that_was_paused_hears_what_waits_in_its_sockets_before_it_ends_who_was_silent() -> None:
+    core = FakeCore()
+    async with serving(core) as host:
+        assert await woken_late(host, core, LATE_MS + 1) == ["request", "tick"]
+        assert not host.ticks.armed
+
+
+async def test_a_tick_in_time_is_not_put_off() -> None:
+    core = FakeCore()
+    async with serving(core) as host:
+        assert await woken_late(host, core, LATE_MS) == ["tick", "request"]
+
+
+async def test_a_late_tick_comes_once_however_much_is_told_meanwhile() -> None:
+    core = FakeCore()
+    async with serving(core) as host:
+        be_late(host, core, LATE_MS + 1)
+        host.ticks._come()
+        for earlier_ms in range(5):
+            core.deadline_ms = earlier_ms
+            host.settle()
+        assert core.ticks == []
+        await until(lambda: bool(core.ticks))
+        await asyncio.sleep(0)
+        assert len(core.ticks) == 1

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.host import dialects
+from barnabas.broker.host import dialects, ticks
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.sockets import AT_ONCE
@@ -480,3 +480,26 @@ async def test_the_line_does_not_rest_where_there_are_no_jobs() -> None:
         began_ms, served = one.now_ms, len(one.served)
         await until(lambda: len(one.served) == len(many))
         assert one.now_ms - began_ms == 25 * (len(many) - served)
+
+
+@pytest.mark.parametrize(("cost_ms", "all_heard"), [(1, True), (5, False)])
+async def test_a_late_tick_waits_for_those_in_line_and_no_longer_than_it_may(cost_ms: int, all_heard: bool) -> None:
+    """Some thousand members' heartbeats, which have come while the process was paused, are more than one round's."""
+    async with a_round() as one:
+        many = [one.connect() for _ in range(100)]
+        await until(lambda: not one.host.turns.look_due)
+        heard: list[int] = []
+        one.core.on_tick = lambda now_ms: heard.append(len(one.served))
+        one.core.deadline_ms = one.now_ms + 3_600_000
+        one.host.settle()
+        one.now_ms += 3_600_000 + ticks.LATE_MS + 1
+        one.host.ticks._come()
+        one.cost_ms, began_ms = cost_ms, one.now_ms
+        for channel in many:
+            tell(channel, sized(60))
+        assert one.host.turns.line
+        await until(lambda: bool(heard))
+        assert (heard[0] == len(many)) == all_heard
+        assert heard[0] >= min(len(many), ticks.HEARD_MS_MAX // cost_ms)
+        assert one.now_ms - began_ms <= ticks.HEARD_MS_MAX + VERY_LATE_MS
+        await until(lambda: len(one.served) == len(many))

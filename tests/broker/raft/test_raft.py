@@ -11,6 +11,7 @@ from barnabas.broker.raft.kept import Kept
 from barnabas.broker.raft.raft import Role
 from barnabas.broker.raft.world import Mark, NotInstalled
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.fetch import FetchPartition
 from tests.broker.raft.quorum import CLUSTER, Contents, Entry, MemoryLog, Quorum
 
 
@@ -121,6 +122,18 @@ def test_a_leader_that_is_cut_off_resigns_and_comes_back_as_a_follower(three):
     three.until(lambda: three.agreed)
     assert old.raft.role is Role.FOLLOWER
     assert all(entry.value < 0 for entry in three.committed), "what nobody else had is cut"
+
+
+def test_a_fetch_that_waited_while_the_leader_was_paused_gives_it_no_new_lease(three):
+    """It was sent before others may have been elected; whoever has gone on is not who leads again for it."""
+    leader = three.leader
+    lease_ms = leader.raft.leading.lease_ends_ms
+    asked = FetchPartition(fetch_offset=leader.log.end.end, last_fetched_epoch=leader.log.end.epoch)
+    assert not leader.raft.fetch(followers(three)[0].node_id, asked, lease_ms - 1).error_code
+    lease_ms = leader.raft.leading.lease_ends_ms
+    told = leader.raft.fetch(followers(three)[0].node_id, asked, lease_ms)
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.raft.role is Role.RESIGNED
 
 
 def test_who_is_cut_off_disturbs_nobody(three):
