@@ -90,7 +90,8 @@ class Leftovers:
     def _left(self) -> list[str]:
         """What the unit leaves, in words; it is taken for given afterwards."""
         if self._failed:  # and what its traceback holds is not to be told of whoever comes next
-            sys.last_type = sys.last_value = sys.last_traceback = None
+            for last in ("last_type", "last_value", "last_traceback", "last_exc"):  # this one from Python 3.12 on
+                setattr(sys, last, None)
             _collect()
             return []
         if not self._standing() - self._allowed:

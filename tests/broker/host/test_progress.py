@@ -49,9 +49,10 @@ async def trickle(host: Host, clock: Clock, raw: Raw, data: bytes, size: int, pe
     for at in range(0, len(data), size):
         if not host.channels:
             return
-        before = host.received_bytes
-        raw.send(data[at : at + size])
-        await until(lambda: host.received_bytes > before or not host.channels)  # noqa: B023 - awaited at once
+        piece = data[at : at + size]
+        end = host.received_bytes + len(piece)  # asyncio's own loop fills what is left of a buffer first, then the next
+        raw.send(piece)
+        await until(lambda: host.received_bytes >= end or not host.channels)  # noqa: B023 - awaited at once
         clock.move(period_ms)
         await asyncio.sleep(0)
 
