@@ -4,7 +4,8 @@
   new partitions alone, each with as many replicas as the topic has (INVALID_REPLICA_ASSIGNMENT).
 - `__consumer_offsets` cannot grow: INVALID_PARTITIONS. Kafka lets it, and looks for groups in other partitions than
   those that have their offsets from its next start on.
-- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v3 on), else a throttled answer.
+- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v3 on), else a throttled answer. More than a request may
+  have is POLICY_VIOLATION whatever is left of the quota, and takes nothing of it (Kafka: UNKNOWN_SERVER_ERROR).
 - A topic named twice is INVALID_REQUEST; `validate_only` decides and writes nothing.
 """
 
@@ -14,7 +15,6 @@ from collections import Counter
 from typing import Final
 
 from barnabas.broker.cluster.topic_rules import TopicResult
-from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
@@ -79,7 +79,7 @@ def _tell(
 def _added(services: Services, topic: CreatePartitionsTopic) -> int:
     known = services.image.topics.get(topic.name)
     have = len(known.partitions) if known is not None else topic.count
-    return min(max(topic.count - have, 0), PARTITIONS_PER_OPERATION_MAX)
+    return max(topic.count - have, 0)
 
 
 def _fail(answer: CreatePartitionsTopicResult, fault: KafkaError) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult, partitions_of
-from barnabas.broker.config.topics import METADATA_TOPIC, PARTITIONS_PER_OPERATION_MAX
+from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
 from barnabas.broker.handlers.patience import Patience
@@ -65,7 +65,7 @@ def _serve(services: Services, request: CreateTopicsRequest, context: RequestCon
         wanted = _new_topic(topic)
         if refusal is None and not request.validate_only:
             count = partitions_of(wanted, services.config.num_partitions)
-            refusal = throttle.refusal(min(max(count, 1), PARTITIONS_PER_OPERATION_MAX))
+            refusal = throttle.refusal(max(count, 1))
         if refusal is not None:
             answers[topic.name] = _failed(topic.name, refusal)
         else:

@@ -4,7 +4,8 @@
   as the request allows, at least one and at most `PAGE_MAX`; what is left is told by `next_cursor`, from which the
   next request goes on. Topics before the cursor are passed over.
 - A cursor below partition 0, and one at a topic that is not among those named, are INVALID_REQUEST for every topic
-  asked for. A name that is not there: UNKNOWN_TOPIC_OR_PARTITION, one no topic has: INVALID_TOPIC_EXCEPTION; Metadata's
+  asked for. A name that is not there: UNKNOWN_TOPIC_OR_PARTITION, one no topic has: INVALID_TOPIC_EXCEPTION (an empty
+  one, too: Kafka fails within, and tells of no topic); Metadata's
   other errors stand at partitions. No topic is ever created. Eligible leaders (KIP-966) may be none: empty, never null.
 """
 

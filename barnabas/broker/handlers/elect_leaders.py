@@ -4,6 +4,7 @@ Of a broker that stands alone there is nothing to choose: its only replica leads
 
 - A topic or partition that is not there: UNKNOWN_TOPIC_OR_PARTITION. An election nobody knows: INVALID_REQUEST.
 - No list at all means all partitions; those that need no election are not told of, so a topic may have none to tell.
+  One that is named without partitions is told so, too, whether it is there or not.
 - A partition named twice is answered once (Kafka: twice). The time-out of the request is not looked at.
 """
 
@@ -34,7 +35,7 @@ _TYPED_FROM: Final = 1
 def handle(services: Services, request: ElectLeadersRequest, context: RequestContext, now_ms: int) -> None:
     """Hold the elections, and say of each partition what came of it."""
     asked = request.topic_partitions
-    size = len(services.image.topics) if asked is None else sum(len(topic.partitions) for topic in asked)
+    size = len(services.image.topics) if asked is None else sum(1 + len(topic.partitions) for topic in asked)
     work = services.work_in_line if size > SLICE else services.work
     work(_serve(services, request, context), request, context)
 
@@ -55,13 +56,12 @@ def _serve(services: Services, request: ElectLeadersRequest, context: RequestCon
             if len(told) < len(named):
                 yield None
     results: dict[str, ReplicaElectionResult] = {}
-    if named is None:
-        for names in slices(list(services.image.topics)):
-            results |= {name: ReplicaElectionResult(name) for name in names}
-            yield None
+    asked = request.topic_partitions
+    for names in slices(list(services.image.topics) if asked is None else [one.topic for one in asked]):
+        results |= {name: ReplicaElectionResult(name) for name in names}
+        yield None
     for key, (code, text) in told.items():
-        result = results.setdefault(key.topic, ReplicaElectionResult(key.topic))
-        result.partition_result.append(PartitionResult(key.partition, code, text or None))
+        results[key.topic].partition_result.append(PartitionResult(key.partition, code, text or None))
     code = 0 if known else ErrorCode.INVALID_REQUEST
     response = ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))
     yield from answer(context, response, len(told) + len(results))

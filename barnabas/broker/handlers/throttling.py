@@ -3,11 +3,13 @@
 From a version of its own on, an API refuses what is above the quota with THROTTLING_QUOTA_EXCEEDED, topic by topic;
 older versions do what they are asked for, until so much is owed that they are refused too, with POLICY_VIOLATION, which
 all of them know (Kafka lets them owe without end). Either way the answer says how long to wait, and the connection is
-muted so long. `validate_only` mutates nothing and is not counted.
+muted so long. `validate_only` mutates nothing and is not counted, nor is what is more than any request may ask for:
+that is refused as such, whatever is left of the quota.
 """
 
 from __future__ import annotations
 
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.handlers.services import Services
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -29,6 +31,8 @@ class Throttle:
 
     def refusal(self, partitions: int) -> KafkaError | None:
         """Take so many partitions from the quota, or say why not."""
+        if partitions > PARTITIONS_PER_OPERATION_MAX:
+            return None
         self.throttle_ms = self._quota.throttle_ms(self._client, self._now_ms)
         if self.throttle_ms and (self._strict or self._quota.overdrawn(self._client, partitions, self._now_ms)):
             return KafkaError(

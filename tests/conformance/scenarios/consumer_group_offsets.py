@@ -1,4 +1,4 @@
-"""K13 to K18: what else is asked about consumer groups: offsets, lists, descriptions, deleting; sessions that end."""
+"""K13 to K18, K37: what else is asked of groups: offsets, lists, descriptions, deleting; sessions that end."""
 
 import time
 from typing import Any
@@ -279,3 +279,27 @@ def k18(world: World) -> Facts:
         facts["A in the end"] = said
         facts["B has"] = b.settled(4)
     return facts
+
+
+@scenario(
+    "K37",
+    "a fetch of offsets with a member epoch and no member id",
+    {
+        "epoch 0": "UNKNOWN_SERVER_ERROR(-1)",
+        "its epoch": "UNKNOWN_SERVER_ERROR(-1)",
+        "no epoch": "NONE -1",
+        "an empty id": "UNKNOWN_MEMBER_ID(25)",
+    },
+    differs={"epoch 0": "UNKNOWN_MEMBER_ID(25)", "its epoch": "UNKNOWN_MEMBER_ID(25)"},
+    note="Apache Kafka looks for the member null and fails within; to ours that is a member that is not there",
+)
+def k37(world: World) -> Facts:
+    topic, group = world.topic(), fresh(world)
+    with Consumer(world, group, "A", topic) as a:
+        a.join()
+        return {
+            "epoch 0": fetch(world, group, topic, None, 0),
+            "its epoch": fetch(world, group, topic, None, 1),
+            "no epoch": fetch(world, group, topic),
+            "an empty id": fetch(world, group, topic, "", 1),
+        }

@@ -1,4 +1,4 @@
-"""M10 to M27: topics made, grown, deleted and told of: whole answers, at the edges of what may be asked."""
+"""M10 to M27, M29: topics made, grown, deleted and told of: whole answers, at the edges of what may be asked."""
 
 import re
 from typing import Any
@@ -577,4 +577,49 @@ def m27(world: World) -> Facts:
     )
     facts["then listed"] = str(topic in [one.name for one in world.call("metadata", 12, {"topics": None}).body.topics])
     facts["then deleted again"] = world.delete(topic)
+    return facts
+
+
+REFUSED = "{throttle_time 0, results [{name T, error_code 44, error_message text}]}"
+WITHOUT_NAME = (
+    "{error_code 17, name , topic_id null, is_internal False, partitions [], topic_authorized_operations 3576}"
+)
+
+
+@scenario(
+    "M29",
+    "what names nothing, or too much: ElectLeaders without partitions, an empty name, millions of new partitions",
+    recorded("M29"),
+    differs={
+        "DescribeTopicPartitions, no name": f"{{throttle_time 0, topics [{WITHOUT_NAME}], next_cursor null}}",
+        **{f"CreatePartitions, {count}{dry}": REFUSED for count in (2_000_000, 2**31 - 1) for dry in ("", ", dry")},
+    },
+    note="Apache Kafka fails within and answers UNKNOWN_SERVER_ERROR, without a name for every topic asked for; "
+    "ours tells what is wrong with it: INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION as CreateTopics has it in both",
+)
+def m29(world: World) -> Facts:
+    topic, missing = world.topic(2), world.fresh()
+    names = {topic: "T", missing: "M"}
+
+    def elect(kind: int, **partitions: tuple[int, ...]) -> str:
+        asked = [{"topic": {"T": topic, "M": missing}[name], "partitions": some} for name, some in partitions.items()]
+        body = {"election_type": kind, "topic_partitions": asked, "timeout": 5000}
+        return ask(world, "elect_leaders", 2, body, names)
+
+    facts = {
+        "ElectLeaders": elect(0, T=()),
+        "ElectLeaders, unclean": elect(1, T=()),
+        "ElectLeaders, unknown type": elect(7, T=()),
+        "ElectLeaders, unknown topic": elect(0, M=()),
+        "ElectLeaders, and some": elect(0, T=(), M=(1,)),
+        "ElectLeaders, none": elect(0),
+    }
+    body = {"topics": [{"name": ""}], "response_partition_limit": 100, "cursor": None}
+    facts["DescribeTopicPartitions, no name"] = ask(world, "describe_topic_partitions", 0, body, names)
+    for count in (2_000_000, 2**31 - 1):
+        for dry in (True, False):
+            grown = {"topics": [{"name": topic, "count": count, "assignments": None}], "timeout": 5000}
+            facts[f"CreatePartitions, {count}{', dry' if dry else ''}"] = ask(
+                world, "create_partitions", 3, {**grown, "validate_only": dry}, names
+            )
     return facts
