@@ -6,7 +6,7 @@ Source: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3.0 (numbers
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 
 class ErrorCode(IntEnum):
@@ -210,6 +210,14 @@ STALE_METADATA = frozenset(
 class BarnabasError(Exception):
     """Base of every error this package raises on purpose."""
 
+    def kept(self) -> Self:
+        """The same error, to be kept in an answer: it lets go of the frames that it was raised in.
+
+        They hold whatever was at work there, the answer itself too: a circle that only the collector could free.
+        """
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
+
     @property
     def retriable(self) -> bool:
         """Whether the same call may succeed later, with nothing changed by the caller."""
@@ -244,14 +252,6 @@ class KafkaError(BarnabasError):
     def __reduce__(self) -> tuple[Any, ...]:
         """As it is, whatever it was made from: pools send errors from process to process."""
         return _again, (type(self), self.args, self.__dict__)
-
-    def kept(self) -> KafkaError:
-        """The same error, to be kept in an answer: it lets go of the frames that it was raised in.
-
-        They hold whatever was at work there, the answer itself too: a circle that only the collector could free.
-        """
-        self.__context__ = self.__cause__ = None
-        return self.with_traceback(None)
 
 
 class ProtocolError(BarnabasError):

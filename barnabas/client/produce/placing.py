@@ -79,7 +79,7 @@ def place(
     except ClientClosed:
         raise
     except BarnabasError as error:
-        return (core.failed(topic, partition, error, stamp_ms), False), False
+        return (core.failed(topic, partition, error.kept(), stamp_ms), False), False
 
 
 def place_chunk(
