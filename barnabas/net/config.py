@@ -156,7 +156,8 @@ def dotted(name: str) -> str:
 def parse_server(text: str) -> tuple[str, int]:
     """`host:port`, `[v6]:port`, a bare host (port 9092), or the path of a Unix socket (the port means nothing).
 
-    `PLAINTEXT://` may stand before it, as in a broker's `listeners`.
+    `PLAINTEXT://` may stand before it, as in a broker's `listeners`. Without brackets the last number of what may be an
+    address with a port is the port, as in Kafka's clients (`::1:9092`).
 
     Raises:
         ConfigError: no host, or a port that is none.
@@ -168,7 +169,7 @@ def parse_server(text: str) -> tuple[str, int]:
     if address.startswith("/"):
         return address, DEFAULT_PORT
     host, _, port = address.rpartition(":")
-    if not host or (":" in host and not host.endswith("]")):
+    if not host or (":" in host and not host.endswith("]") and not (port.isdecimal() and _is_v6(host))):
         host, port = address, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdecimal():
@@ -177,6 +178,16 @@ def parse_server(text: str) -> tuple[str, int]:
     if not 0 < number <= PORT_MAX:
         raise ConfigError(f"bootstrap.servers: {text!r}: {port[:20]} is no port; ports go from 1 to {PORT_MAX}")
     return host, number
+
+
+def _is_v6(host: str) -> bool:
+    import ipaddress  # rarely needed
+
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:
