@@ -157,6 +157,8 @@ def unreached(
     """
     at = node.at
     what = reason if at in reason else f"{at}: {reason}"
+    if handshake and not ended and node.id >= 0:  # an address that a broker tells of is a broker's
+        return Disconnected(f"broker {node.id} takes connections and does not answer, as one that is paused: {what}")
     if handshake and STRANGER not in reason:
         as_tls = ", as a port that speaks TLS ends it" if ended else ""
         what += f" (during the handshake{as_tls}: is this one a broker's, of Kafka 0.10 or later, and its listener "

@@ -15,7 +15,8 @@ from barnabas import TopicPartition, aio
 from barnabas.client.produce.placing import Topic, place
 from barnabas.net.errors import FeatureMissing
 from barnabas.net.host.surroundings import Surroundings, monotonic_ms, wall_ms
-from barnabas.net.troubles import Troubles
+from barnabas.net.topology import Node
+from barnabas.net.troubles import Troubles, unreached
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
@@ -372,6 +373,17 @@ async def test_an_advertised_address_that_cannot_be_reached_is_told_with_both(cl
         assert f"{broker.servers} told that address, and can be reached: see the broker's advertised.listeners" in said
         await producer.close(0)
         assert not isinstance(sent.exception(), type(None))
+
+
+def test_who_takes_connections_and_is_silent_can_be_reached() -> None:
+    """A process that is paused: its system takes them. Its address is right, and nobody is to look for another."""
+    node, told_by = Node(1, "one.example", 9092), "boot.example:9092"
+    said = unreached(node, told_by, "no answer for 1 s", reached=True, handshake=True, ended=False).detail
+    why = "broker 1 takes connections and does not answer, as one that is paused: one.example:9092: no answer for 1 s"
+    assert said == why
+    for reached, ended in ((False, False), (True, True)):
+        said = unreached(node, told_by, "why", reached=reached, handshake=reached, ended=ended).detail
+        assert "broker 1 cannot be reached where it advertises itself: one.example:9092: why" in said
 
 
 async def test_offsets_that_a_leader_cannot_read_name_its_error() -> None:
