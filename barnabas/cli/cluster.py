@@ -189,12 +189,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _directory(given: argparse.Namespace) -> Path:
-    import os
     from pathlib import Path
 
-    from barnabas.broker.host.data_dir import default_data_dir
+    from barnabas.cli.cluster_files import default_directory
 
-    return Path(given.dir or f"{default_data_dir(os.environ)}-cluster").absolute()
+    return Path(given.dir).absolute() if given.dir else default_directory()
 
 
 def _up(given: argparse.Namespace) -> int:

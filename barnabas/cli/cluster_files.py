@@ -25,6 +25,7 @@ from typing import Final
 
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.quorum import controllers, replication
+from barnabas.broker.host.data_dir import default_data_dir
 from barnabas.broker.host.disk_calls import FILE_MODE, NO_LINK
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.protocol.errors import ConfigError
@@ -43,6 +44,11 @@ BROKERS: Final = 3
 HOST: Final = "127.0.0.1"
 _OWN: Final = ("node.id", "log.dirs", "listeners")
 """Settings in which brokers of one cluster differ."""
+
+
+def default_directory() -> Path:
+    """Where a cluster lies unless somebody says so."""
+    return Path(f"{default_data_dir(os.environ)}-cluster").absolute()
 
 
 @dataclass(frozen=True)

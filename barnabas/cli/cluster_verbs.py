@@ -15,6 +15,7 @@ Each returns when it is so.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import threading
@@ -28,6 +29,7 @@ from barnabas.cli.cluster_files import (
     Place,
     Plan,
     controllers_of,
+    default_directory,
     grown,
     plan_of,
     settings_of,
@@ -55,6 +57,12 @@ class Refused(BarnabasError):
     """What cannot be done to a broker as it is now."""
 
 
+def _command(verb: str, node_id: int, directory: Path) -> str:
+    """What to type next; with the directory, where it is not the one that is taken without."""
+    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
+    return f"barnabas cluster {verb} {node_id}{where}"
+
+
 def steer(verb: str, directory: Path, node_id: int | None) -> int:
     """Do it.
 
@@ -78,14 +86,14 @@ def steer(verb: str, directory: Path, node_id: int | None) -> int:
         place = plan.place(node_id)
         running = find(directory, node_id)
         if running is not None:
-            hint = f"; barnabas cluster resume {node_id} lets it go on" if running.paused else ""
+            hint = f"; {_command('resume', node_id, directory)} lets it go on" if running.paused else ""
             raise Refused(f"broker {node_id} is {'paused' if running.paused else 'running'} already{hint}")
         start(directory, [place])
     else:
         plan.place(node_id)
         running = find(directory, node_id)
         if running is None:
-            raise Refused(f"broker {node_id} does not run; barnabas cluster start {node_id} starts it")
+            raise Refused(f"broker {node_id} does not run; {_command('start', node_id, directory)} starts it")
         _VERBS[verb](directory, node_id, running)
     return 0
 
@@ -98,7 +106,7 @@ def _stop(directory: Path, node_id: int, running: Running) -> None:
 def _kill(directory: Path, node_id: int, running: Running) -> None:
     tell(running.pid, signal.SIGKILL)
     gone(directory, {node_id: running}, STOP_S_MAX)
-    say(f"broker {node_id} is killed; barnabas cluster start {node_id} starts it again")
+    say(f"broker {node_id} is killed; {_command('start', node_id, directory)} starts it again")
 
 
 def _pause(directory: Path, node_id: int, running: Running) -> None:
@@ -106,7 +114,7 @@ def _pause(directory: Path, node_id: int, running: Running) -> None:
         raise Refused(f"broker {node_id} is paused already")
     tell(running.pid, signal.SIGSTOP)
     _until(lambda: (now := find(directory, node_id)) is None or now.paused)
-    say(f"broker {node_id} is paused; barnabas cluster resume {node_id} lets it go on")
+    say(f"broker {node_id} is paused; {_command('resume', node_id, directory)} lets it go on")
 
 
 def _resume(directory: Path, node_id: int, running: Running) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.group_file import offsets_of
 from barnabas.cli.group_look import existing, find, occupied
+from barnabas.cli.speak import some
 from barnabas.cli.times import duration_ms, iso_ms, number
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
@@ -104,7 +105,9 @@ def select(wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPa
             raise BarnabasError(f"there is no topic {topic}; barnabas topics list shows those there are")
         named = {TopicPartition(topic, number) for number in numbers}
         if absent := sorted(named - whole):
-            raise BarnabasError(f"topic {topic} has {len(whole)} partitions, counted from 0; there is no {absent[0]}")
+            raise BarnabasError(
+                f"topic {topic} has {some(len(whole), 'partition')}, counted from 0; there is no {absent[0]}"
+            )
         meant |= named or whole
     return sorted(meant)
 

@@ -87,7 +87,7 @@ class Options(argparse.ArgumentParser):
         return self.parse_args(arranged)
 
     def _hint(self, arranged: Sequence[str]) -> str:
-        """What the first option is here that only other tools have, or what comes near one that nobody has."""
+        """What the first option is here that only other tools have; what comes near it, or the verb, if none has it."""
         verbs = verbs_of(self)
         words = arranged[: arranged.index("--")] if "--" in arranged else arranged
         verb = verbs.get(words[0]) if words else None
@@ -100,11 +100,8 @@ class Options(argparse.ArgumentParser):
             if name in _ELSEWHERE and name not in of_verbs:
                 return f"; {name} is {_ELSEWHERE[name]} here"
             if name.startswith("--"):
-                import difflib
-
-                near = difflib.get_close_matches(name, sorted(known if verb else known | of_verbs), n=1)
-                return f"; did you mean {near[0]}?" if near and near[0] != name else ""
-        return ""
+                return _near(name, known if verb else known | of_verbs)
+        return _near(words[0], verbs) if verbs and verb is None and words else ""
 
     def _arranged(self, given: Sequence[str]) -> list[str]:
         """The verb, options, and then what is none: `argparse` would take some of the latter apart."""
@@ -121,6 +118,14 @@ class Options(argparse.ArgumentParser):
                 (options if _OPTION.match(word) else plain).append(word)
         verb = [plain.pop(0)] if verbs and plain else []
         return [*verb, *options, *plain, *words]
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, as the end of a sentence."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {near[0]}?" if near and near[0] != name else ""
 
 
 def _with_value(options: argparse.ArgumentParser) -> Iterable[str]:

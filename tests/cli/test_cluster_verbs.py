@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -87,13 +88,23 @@ def test_pause_and_resume(tmp_path: Path, stands: Stands, capsys: pytest.Capture
     assert find(tmp_path, 2) == (process.pid, True)
     with pytest.raises(Refused, match=r"broker 2 is paused already$"):
         steer("pause", tmp_path, 2)
-    with pytest.raises(Refused, match="broker 2 is paused already; barnabas cluster resume 2 lets it go on"):
+    again = f"barnabas cluster resume 2 --dir {tmp_path}"
+    with pytest.raises(Refused, match=f"broker 2 is paused already; {re.escape(again)} lets it go on"):
         steer("start", tmp_path, 2)
     assert not steer("resume", tmp_path, 2)
     assert find(tmp_path, 2) == (process.pid, False)
-    assert capsys.readouterr().out == (
-        "broker 2 is paused; barnabas cluster resume 2 lets it go on\nbroker 2 goes on\n"
-    )
+    assert capsys.readouterr().out == f"broker 2 is paused; {again} lets it go on\nbroker 2 goes on\n"
+
+
+def test_what_to_type_next_names_a_directory_that_is_not_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    usual, odd = cluster._directory(cluster.parser().read(["stop"])), tmp_path / "my trio"
+    for directory, where in ((usual, ""), (odd, f" --dir '{odd}'")):
+        plan_for(directory, 1, 0)
+        with pytest.raises(Refused, match=rf"does not run; barnabas cluster start 1{re.escape(where)} starts it$"):
+            steer("kill", directory, 1)
 
 
 def test_one_that_is_paused_goes_on_to_end(tmp_path: Path, stands: Stands, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +162,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, verb: str) -> None:
     plan_for(tmp_path, 3, 0)
     with pytest.raises(ConfigError, match="the cluster has no broker 7, it has 1, 2 and 3"):
         steer(verb, tmp_path, 7)
-    with pytest.raises(Refused, match="broker 2 does not run; barnabas cluster start 2 starts it"):
+    with pytest.raises(Refused, match=r"broker 2 does not run; barnabas cluster start 2 --dir .+ starts it"):
         steer(verb, tmp_path, 2)
 
 

@@ -134,6 +134,9 @@ def test_names_of_options_are_not_completed_by_the_parser() -> None:
         ("produce t --producer-property acks=1", "; --producer-property is --setting (-X) here ("),
         ("topics create t --partition 3", "; did you mean --partitions? ("),
         ("consume t --exi", "; did you mean --exit? ("),
+        ("topics creat t", "; did you mean create? ("),
+        ("cluster --json stauts", "; did you mean status? ("),
+        ("cluster nothing-like-it", "'remove') ("),
         ("consume t --zzzzzz", "unrecognized arguments: --zzzzzz ("),
     ],
 )

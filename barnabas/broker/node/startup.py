@@ -13,7 +13,7 @@ A restart takes the leadership of every partition away and gives it back: its le
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -149,7 +149,12 @@ def run(core: Core, mine: Identity) -> Job[None]:
     core.phase = Phase.READY
     core.release_held()
     found = "a new data directory" if core.fresh else "a clean end" if clean else "a sudden end, logs checked"
-    logger.info("ready: %s, %d topics, %d partitions", found, len(core.image.topics), len(core.logs.logs))
+    logger.info("ready: %s, %s, %s", found, _some(core.image.topics, "topic"), _some(core.logs.logs, "partition"))
+
+
+def _some(things: Sized, what: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
 def _take_charge(core: Core, mine: Identity, last_epoch: int) -> Job[Gate]:
