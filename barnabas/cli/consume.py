@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from barnabas.client.consumer import Consumer
     from barnabas.protocol.ids import TopicPartition
 
+LEADERLESS_MS: Final = 30_000
+"""How long a partition whose broker is silent is waited for: others lead it once its session is over
+(`broker.session.timeout.ms`, 9 s), and a controller is followed by another before that counts."""
 _POLL_SECONDS: Final = 0.2
 _NULL: Final = b"NULL"
 _EXAMPLES: Final = (
@@ -120,7 +123,7 @@ def _consume(given: argparse.Namespace) -> None:
     settings: dict[str, Any] = {
         "auto.offset.reset": "latest" if given.begin.kind == "end" else "earliest",
         "allow.auto.create.topics": False,
-        **settings_of(given),
+        **settings_of(given, LEADERLESS_MS),
     }
     if given.group is not None:
         settings |= {"group.id": given.group, "enable.auto.commit": False}

@@ -214,9 +214,9 @@ def server_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> st
     return given.address or given.server or DEFAULT_SERVER
 
 
-def settings_of(given: argparse.Namespace) -> dict[str, Any]:
+def settings_of(given: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> dict[str, Any]:
     """The settings of a client, as `client_options` was given them."""
-    return {"bootstrap.servers": given.server, "default.api.timeout.ms": TIMEOUT_MS} | dict(given.setting)
+    return {"bootstrap.servers": given.server, "default.api.timeout.ms": timeout_ms} | dict(given.setting)
 
 
 def shared_settings_of(given: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from barnabas import Admin, Consumer, Producer
+from barnabas.cli import consume
 from barnabas.cli.formats import BadInput, Given, as_json, compiled, escaped, header, of_json
 from barnabas.cli.lines import pieces
 from barnabas.cli.places import Place, place
@@ -29,6 +30,23 @@ EVERY_BYTE = bytes(range(256))
 def record(**changed: Any) -> ConsumerRecord:
     one = ConsumerRecord("t", 1, 42, 1700, 0, b"k", b"v", (("a", b"1"), ("b", None), ("a", b"")))
     return one._replace(**changed)
+
+
+@pytest.mark.parametrize(("given", "waits_ms"), [((), "30000"), (("-X", "default.api.timeout.ms=5"), "5")])
+def test_a_reader_waits_until_others_lead_what_a_silent_broker_led(
+    monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], waits_ms: str
+) -> None:
+    """The active controller's session and its succession are 9 to 12 s; a command gave up after 10."""
+    asked: list[dict[str, Any]] = []
+
+    def opened(*, config: dict[str, Any]) -> Any:
+        asked.append(config)
+        raise BadInput("seen")
+
+    monkeypatch.setattr(consume, "_check_topics", lambda given: [])
+    monkeypatch.setattr("barnabas.client.consumer.Consumer", opened)
+    assert call("consume", "t", "-e", *given)[0]
+    assert [str(one["default.api.timeout.ms"]) for one in asked] == [waits_ms]
 
 
 # ---- as text ---------------------------------------------------------------------------------------------------------
