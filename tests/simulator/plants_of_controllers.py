@@ -27,7 +27,7 @@ PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
         "votes_twice": _plant(
             "All candidates of an epoch are voted for.",
             "terms",
-            18,
+            16,
             (f"{_RAFT}._would_vote", "self.kept.voted in (NOBODY, candidate)", "True"),
         ),
         "committed_by_count": _plant(
@@ -43,7 +43,7 @@ PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
         "any_log_is_voted_for": _plant(
             "Whose log has less is voted for, too.",
             "metadata",
-            0,
+            10,
             (f"{_RAFT}._would_vote", "(end.epoch, end.end) < (ours.epoch, ours.end)", "False"),
         ),
         "snapshot_beside_the_log": _plant(

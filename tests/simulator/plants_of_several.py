@@ -43,7 +43,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "answered_at_the_end": plant_of_several(
             "A produce is answered once its records are in the leader's log.",
             "inconsistent offsets",
-            2,
+            1,
             (
                 f"{_PARTITION}.reached",
                 "self.log.high_watermark >= required_offset",
@@ -69,7 +69,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "minimum_dropped": plant_of_several(
             "A leader commits with any ISR.",
             "minimum",
-            4,
+            6,
             (
                 f"{_PARTITION}.advance_high_watermark",
                 "in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas)",
@@ -79,7 +79,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
             "decisions",
-            2,
+            4,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",
                 "not broker.fenced and broker_epoch in (-1, broker.broker_epoch)",
@@ -95,7 +95,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            6,
+            15,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
@@ -152,7 +152,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "follower_skips_producers": plant_of_several(
             "A follower does not note what producers have written.",
             "duplicate",
-            2,
+            5,
             (
                 "barnabas.broker.log.log:Log.append_as_follower",
                 "if header.producer_id >= 0:",
@@ -172,7 +172,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "late_answer_taken": plant_of_several(
             "What a follower asked for in one epoch is taken in another, and where its log does not end.",
             "high watermark",
-            2,
+            1,
             (
                 "barnabas.broker.replica.fetcher:Fetcher._fetched",
                 "if one is not None and one.stage is Stage.FETCHING:\n"
@@ -189,7 +189,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "stale_proposals_count": plant_of_several(
             "The controller makes a change of the ISR that was proposed before the last one.",
             "proposals",
-            16,
+            14,
             (
                 "barnabas.broker.cluster.leadership:judge",
                 "if proposal.partition_epoch < state.partition_epoch:",
