@@ -26,19 +26,21 @@ def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
         BarnabasError: it does not answer like one.
     """
     address = server if server.startswith("/") else split(server)
+    data = bytearray()
     try:
         with _connect(address, timeout_s) as sock:
             sock.settimeout(timeout_s)
             sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-            data = bytearray()
             while piece := sock.recv(65536):
                 data += piece
                 if len(data) > _ANSWER_BYTES_MAX:
                     raise BarnabasError(f"{server} answers {path} with more than {_ANSWER_BYTES_MAX} bytes")
     except OSError as error:
-        raise NoBroker(
-            f"no broker answers on {server} ({error.strerror or error}); start one: barnabas broker"
-        ) from error
+        # Whether a socket is closed before or after the question has come is chance, and told as two things.
+        if data or not isinstance(error, ConnectionResetError | BrokenPipeError):
+            raise NoBroker(
+                f"no broker answers on {server} ({error.strerror or error}); start one: barnabas broker"
+            ) from error
     if not data:
         raise BarnabasError(
             f"{server} closed the connection without a word: it is no Barnabas broker, or one that takes no more "

@@ -6,7 +6,6 @@ import argparse
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,10 +115,9 @@ def test_a_broker_that_takes_no_more_says_so_and_is_asked_by_its_directory(tmp_p
     with broker("--port", "0", "--data-dir", str(tmp_path), "--set", "max.connections=1") as process:
         where = f"127.0.0.1:{process.port}"
         with socket.create_connection(("127.0.0.1", process.port)):
-            deadline = time.monotonic() + 60
-            while "without a word" not in (refused := run(command, where)).stderr:
-                assert time.monotonic() < deadline, refused
+            refused = run(command, where)
             assert refused.returncode == 1
+            assert "closed the connection without a word" in refused.stderr
             assert "one that takes no more (max.connections)" in refused.stderr
             beside = run(command, str(tmp_path))
             assert (beside.returncode, beside.stderr) == (0, "")
