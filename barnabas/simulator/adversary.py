@@ -11,7 +11,7 @@ from barnabas.simulator import faults
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.faults import Fault
-from barnabas.simulator.history import Decided, PowerLost, Tell, Voted
+from barnabas.simulator.history import Decided, Flipped, PowerLost, Tell, Voted
 from barnabas.simulator.members import Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.plan import TOPIC
@@ -231,7 +231,7 @@ class Adversary:
         chance = self._world.chance(f"flip at {fault.at_ms}")
         path = broker.device.flip_in_the_last(chance, TOPIC)
         self._world.note(f"a bit of {path} at {broker.name} is another")
-        self._tell(PowerLost(broker.name, synced=False))
+        self._tell(Flipped(broker.name))
 
     def _blackout(self, fault: Fault, broker: BrokerProcess) -> None:
         """Each is back at a time of its own."""

@@ -185,6 +185,12 @@ class PowerLost(NamedTuple):
     synced: bool
 
 
+class Flipped(NamedTuple):
+    """A broker was killed, and a bit of its logs is another now: its start finds it, after it has registered."""
+
+    broker: str
+
+
 class Voted(NamedTuple):
     """A controller has given its vote in a term of the quorum: it has said so, or asks others for theirs.
 
@@ -386,6 +392,7 @@ Event: TypeAlias = (
     | Proposed
     | Registered
     | PowerLost
+    | Flipped
     | Voted
     | Elected
     | Raised

@@ -81,7 +81,11 @@ def test_a_query_whose_planner_or_worker_is_killed_ends_and_its_restart_loses_an
     query.stop()
     ledger.check(count)
     if kind == WORKER:  # of a planner Spark only says how the connection broke, one way or another
-        told = ("Python worker exited unexpectedly", "java.io.EOFException")  # the second: it had not begun yet
+        told = (
+            "Python worker exited unexpectedly",
+            "java.io.EOFException",  # it had not begun yet
+            "Python daemon failed to launch worker",  # nor had its process
+        )
         assert any(one in said for one in told), "as docs/SPARK.md says"
 
 

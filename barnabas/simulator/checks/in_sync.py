@@ -3,14 +3,15 @@
     high watermark 7 at broker1, ISR {1, 2}    2's log ends at 7: as it must    at 6: broken
 
 So nobody can be elected who lacks it. Apart is a member that lost power with records that no sync had covered, until
-it is neither, or is registered anew: it cannot show then that it lost nothing.
+it is neither, or is registered anew: it cannot show then that it lost nothing. One whose bit has flipped can, for only
+its process died: it finds its loss when it is registered, takes the proof back, and is apart until it is unfenced.
 """
 
 from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Decided, Gone, Looked, PowerLost, Registered, Removed
+from barnabas.simulator.history import Decided, Flipped, Gone, Looked, PowerLost, Registered, Removed
 from barnabas.simulator.world import Broken
 
 
@@ -23,12 +24,15 @@ class InSync(Check):
         self._isr: dict[TopicPartition, tuple[str, ...]] = {}
         self._lost: set[tuple[TopicPartition, str]] = set()
         self._registered: dict[str, int] = {}
+        self._flipped: dict[str, bool] = {}
+        """Whether it has been fenced since."""
         self.rules = {
             Looked: self._looked,
             Gone: self._gone,
             Decided: self._decided,
             Removed: self._removed,
             PowerLost: self._lost_power,
+            Flipped: self._has_flipped,
             Registered: self._comes_back,
         }
 
@@ -42,6 +46,12 @@ class InSync(Check):
     def _decided(self, event: Decided) -> None:
         self._isr[event.partition] = member_of = event.isr + event.elr
         self._lost -= {(event.partition, one) for one in event.replicas if one not in member_of}
+        for one, was_fenced in list(self._flipped.items()):
+            if one not in event.alive:
+                self._flipped[one] = True
+            elif was_fenced:
+                del self._flipped[one]
+                self._is_held_to_all(one)
         self._compare(event.partition)
 
     def _removed(self, event: Removed) -> None:
@@ -49,7 +59,17 @@ class InSync(Check):
 
     def _lost_power(self, event: PowerLost) -> None:
         if not event.synced:
-            self._lost.update((partition, event.broker) for partition, one in self._ends if one == event.broker)
+            self._is_apart(event.broker)
+
+    def _has_flipped(self, event: Flipped) -> None:
+        self._flipped[event.broker] = False
+        self._is_apart(event.broker)
+
+    def _is_apart(self, broker: str) -> None:
+        self._lost.update((partition, broker) for partition, one in self._ends if one == broker)
+
+    def _is_held_to_all(self, broker: str) -> None:
+        self._lost = {one for one in self._lost if one[1] != broker}
 
     def _gone(self, event: Gone) -> None:
         self._ends[event.partition, event.broker] = 0
@@ -58,7 +78,8 @@ class InSync(Check):
     def _comes_back(self, event: Registered) -> None:
         if event.epoch > self._registered.get(event.broker, -1):
             self._registered[event.broker] = event.epoch
-            self._lost = {one for one in self._lost if one[1] != event.broker}
+            if event.broker not in self._flipped:
+                self._is_held_to_all(event.broker)
 
     def _compare(self, partition: TopicPartition) -> None:
         committed, by = self._committed.get(partition, (0, ""))
