@@ -588,11 +588,11 @@ WITHOUT_NAME = (
 
 @scenario(
     "M29",
-    "what names nothing, or too much: ElectLeaders without partitions, an empty name, millions of new partitions",
+    "what names nothing, or too much: ElectLeaders without partitions, an empty name, thousands of new partitions",
     recorded("M29"),
     differs={
         "DescribeTopicPartitions, no name": f"{{throttle_time 0, topics [{WITHOUT_NAME}], next_cursor null}}",
-        **{f"CreatePartitions, {count}{dry}": REFUSED for count in (2_000_000, 2**31 - 1) for dry in ("", ", dry")},
+        **{f"CreatePartitions, {count}{dry}": REFUSED for count in (20_000,) for dry in ("", ", dry")},
     },
     note="Apache Kafka fails within and answers UNKNOWN_SERVER_ERROR, without a name for every topic asked for; "
     "ours tells what is wrong with it: INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION as CreateTopics has it in both",
@@ -616,7 +616,7 @@ def m29(world: World) -> Facts:
     }
     body = {"topics": [{"name": ""}], "response_partition_limit": 100, "cursor": None}
     facts["DescribeTopicPartitions, no name"] = ask(world, "describe_topic_partitions", 0, body, names)
-    for count in (2_000_000, 2**31 - 1):
+    for count in (20_000,):
         for dry in (True, False):
             grown = {"topics": [{"name": topic, "count": count, "assignments": None}], "timeout": 5000}
             facts[f"CreatePartitions, {count}{', dry' if dry else ''}"] = ask(
