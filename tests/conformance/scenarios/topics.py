@@ -592,7 +592,7 @@ WITHOUT_NAME = (
     recorded("M29"),
     differs={
         "DescribeTopicPartitions, no name": f"{{throttle_time 0, topics [{WITHOUT_NAME}], next_cursor null}}",
-        **{f"CreatePartitions, {count}{dry}": REFUSED for count in (20_000,) for dry in ("", ", dry")},
+        "CreatePartitions, 20000, dry": REFUSED,
     },
     note="Apache Kafka fails within and answers UNKNOWN_SERVER_ERROR, without a name for every topic asked for; "
     "ours tells what is wrong with it: INVALID_TOPIC_EXCEPTION, POLICY_VIOLATION as CreateTopics has it in both",
@@ -616,10 +616,7 @@ def m29(world: World) -> Facts:
     }
     body = {"topics": [{"name": ""}], "response_partition_limit": 100, "cursor": None}
     facts["DescribeTopicPartitions, no name"] = ask(world, "describe_topic_partitions", 0, body, names)
-    for count in (20_000,):
-        for dry in (True, False):
-            grown = {"topics": [{"name": topic, "count": count, "assignments": None}], "timeout": 5000}
-            facts[f"CreatePartitions, {count}{', dry' if dry else ''}"] = ask(
-                world, "create_partitions", 3, {**grown, "validate_only": dry}, names
-            )
+    # To do it leaves Apache Kafka with 10,000 of them, whatever it answers, and its next start takes a minute.
+    grown = {"topics": [{"name": topic, "count": 20_000, "assignments": None}], "timeout": 5000, "validate_only": True}
+    facts["CreatePartitions, 20000, dry"] = ask(world, "create_partitions", 3, grown, names)
     return facts
