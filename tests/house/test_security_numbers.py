@@ -55,6 +55,7 @@ from barnabas.broker.log import (
     apart,
     compaction,
     housekeeping,
+    index_room,
     look,
     producer_state,
     removal,
@@ -62,7 +63,6 @@ from barnabas.broker.log import (
     room,
     salvage,
     search,
-    segment,
 )
 from barnabas.broker.peers.way import SEALED_BYTES_MIN
 from barnabas.broker.replica import fetch
@@ -167,7 +167,9 @@ PROSE = (
     f"a header has {HEADER_TAGS_MAX} tagged fields",
     f"| a connection | {producer_state.CONNECTION_MAX} | {producer_state.CONNECTION_OF_ALL_MAX:,}, and",
     f"| producers (see below) | {producer_state.PRODUCERS_OF_ALL_MAX:,} of",
-    f"| index of segments (see below) | {room.SEGMENTS_MAX:,} segments",
+    f"| segments (see below) | {room.SEGMENTS_MAX:,} |",
+    f"| indexes of segments (see below) | {index_room.INDEX_BYTES_MAX // MIB} MiB; ",
+    f"they get an entry for {index_room.INDEX_INTERVAL_MAX // 1024} KiB",
     f"looks at {compaction._LOOKED_AT_PER_STEP} of them, and renames the files of {retention._SEGMENTS_PER_STEP}",
     f"its segments are let go\n  of {removal._CLOSED_PER_STEP} in a step, and {removal._NAMES_PER_LOOK} ",
     f"| files that wait for their removal | {removal.DOOMED_MAX:,};",
@@ -217,7 +219,7 @@ PROSE = (
     f"`barnabas.controller.mutation.burst` ({CONFIG.barnabas_controller_mutation_burst})",
     f"`barnabas.controller.mutation.rate` ({CONFIG.barnabas_controller_mutation_rate})",
     f"an active segment of less than {room.CROWDED_BYTES_MIN // MIB} MiB",
-    f"lie at most {segment.INDEX_INTERVAL_MAX // 1024} KiB",
+    f"lie at most {index_room.INDEX_INTERVAL_MAX // 1024} KiB",
     f"{look._CONVERTED_AT_ONCE // 1024} KiB to compress anew",
     f"no higher than level {look._LEVEL_MAX} of gzip and zstd",
     f"an offset\n  {holdings.OFFSET_BYTES} with its metadata",
@@ -303,5 +305,5 @@ def test_the_table_of_connections_has_the_settings_defaults() -> None:
 def test_the_sum_of_what_no_connection_holds_is_that_of_its_table() -> None:
     table = PAGE.partition("| what | bound | at most |")[2].partition("\n\n")[0]
     each = [int(told) for told in re.findall(r"\| (\d+) MB\b", table)]
-    assert len(each) == 9, "topics have a bound of another kind"
+    assert len(each) == 10, "topics have a bound of another kind"
     assert f"That is {sum(each)} MB" in PAGE

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job, remove
 from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.index_room import IndexRoom
 from barnabas.broker.log.losses import Loss, Report
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import batches_in, patient, window_at
@@ -42,6 +43,7 @@ class Found:
         index_interval, now_ms: bytes between two index entries; time of day (ms).
         discard: takes the paths of files that were renamed away.
         report: is told of what is lost.
+        indexes: where the bytes of indexes are counted.
         segments: rising by base, at least one.
         snapshots: offsets of producer snapshots, rising.
     """
@@ -54,6 +56,7 @@ class Found:
     now_ms: int
     discard: Callable[[list[str]], None]
     report: Report
+    indexes: IndexRoom
     segments: list[Segment] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)

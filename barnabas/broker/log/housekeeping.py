@@ -8,6 +8,7 @@
     watermark   replica.high.watermark.checkpoint.interval.ms    one interval
     cleaner     log.cleaner.backoff.ms, at once after a round    log.initial.task.delay.ms
     producers   producer.id.expiration.check.interval.ms         one interval
+    indexes     a minute, while those that must stay are large   when all together are (see `index_room`)
     removal     when the first renamed file is due               then
     closing     when a log of many segments was set aside        at once
 
@@ -28,6 +29,8 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.jobs import Job, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.cleaner import Cleaner
+from barnabas.broker.log.index_room import IndexRoom
+from barnabas.broker.log.index_walk import walk
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.removal import Removal
@@ -44,6 +47,7 @@ _FLUSH_LOOK_MS_MAX: Final = 1000
 _AGAIN_MS: Final = 1000
 _CUT_MS: Final = 100
 """Many logs are cut when a broker goes; they are noted down together."""
+_CROWDED_MS: Final = 60_000
 _LOGS_PER_STEP: Final = 500
 _TASKS: Final = {
     checkpoint.RECOVERY_POINT_FILE: "recovery",
@@ -76,6 +80,7 @@ class Housekeeping:
         wall_clock: time of day.
         cleaner: compacts.
         losses: is told of checkpoints that cannot be written.
+        indexes: what the indexes of all logs take in memory.
     """
 
     def __init__(
@@ -86,12 +91,14 @@ class Housekeeping:
         wall_clock: WallClock,
         cleaner: Cleaner,
         losses: Losses,
+        indexes: IndexRoom,
     ) -> None:
         self._disk = disk
         self._config = config
         self._logs = logs
         self._wall_clock = wall_clock
         self._losses = losses
+        self._indexes = indexes
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._removal = Removal(disk, config.log_segment_delete_delay_ms, self._plan)
@@ -117,7 +124,9 @@ class Housekeeping:
             ),
             "cleaner": _Task(config.log_cleaner_backoff_ms, self._clean),
             "producers": _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            "indexes": _Task(_NEVER, self._let_indexes_go),
         }
+        indexes.on_full = lambda: self._again(self._tasks["indexes"], 0)
 
     def start(self, now_ms: int) -> None:
         """Count the first turns from `now_ms` (monotonic)."""
@@ -130,7 +139,9 @@ class Housekeeping:
         config = self._config
         for name, task in self._tasks.items():
             first = (
-                task.interval_ms if name in ("watermark", "producers", "flush") else config.log_initial_task_delay_ms
+                task.interval_ms
+                if name in ("watermark", "producers", "flush", "indexes")
+                else config.log_initial_task_delay_ms
             )
             task.due_ms = min(now_ms + min(first, task.again_ms), _NEVER)
         if not config.log_cleaner_enable:
@@ -312,6 +323,10 @@ class Housekeeping:
             return self._config.log_cleaner_backoff_ms
         self._write(checkpoint.CLEANER_FILE, (yield from self._formatted(checkpoint.CLEANER_FILE, self._each_log())))
         return 0
+
+    def _let_indexes_go(self) -> Job[int]:
+        yield from walk(self._indexes, self._each_log())
+        return _CROWDED_MS if self._indexes.crowded else _NEVER
 
     def _expire_producers(self) -> Job[int]:
         config = self._config

@@ -75,7 +75,7 @@ class Log:
         unsaved: is called when a small file could not be written, or says too much: `write_again` shall be called,
             and the recovery point be saved, soon; at once (`cut=True`) where the log was cut, and with it
             (`committed=True`) where it begins and what is committed, if that is another by it.
-        room: counts the producers and the segments of all logs.
+        room: counts the producers, the segments and the bytes of indexes of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -196,6 +196,9 @@ class Log:
             assert bases, "a log has an active segment"
             self.active = change.segments[-1]
             assert all(map(lt, bases, bases[1:])), "segments rise by their base"
+            for segment in change.segments:
+                if segment.room is None:  # of 20,000 there are mostly none
+                    segment.enter(self._room.indexes)
         self.topic_id = _new(change.topic_id, self.topic_id)
         self.log_start_offset = _new(change.log_start_offset, self.log_start_offset)
         self.log_end_offset = _new(change.log_end_offset, self.log_end_offset)
@@ -556,6 +559,7 @@ class Log:
             self.bases.pop()
             self._room.segments -= 1
         self._room.segments += 1
+        segment.enter(self._room.indexes)
         self.segments.append(segment)
         self.active = segment
         self.bases.append(offset)
@@ -719,6 +723,7 @@ class Log:
             now_ms,
             self.discard,
             report or self.losses.report,
+            self._room.indexes,
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)

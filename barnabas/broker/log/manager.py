@@ -18,6 +18,7 @@ from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
 from barnabas.broker.log.housekeeping import Housekeeping
+from barnabas.broker.log.index_room import index_bytes_max
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
@@ -53,7 +54,7 @@ class LogManager:
         losses: what was lost.
         unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure.
         gaps: logs that lack records in their midst or at their beginning, by what a start found, and from where on.
-        room: how many producers they remember.
+        room: how many producers they remember, how many segments there are, and what their indexes take.
         cleaner: what is compacted, and what cannot be.
     """
 
@@ -74,11 +75,13 @@ class LogManager:
         self.unnamed: set[TopicPartition] = set()
         self.gaps: dict[TopicPartition, int] = {}
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
-        self.room = Room()
+        self.room = Room(index_bytes_max(config))
         self._in_the_way: dict[TopicPartition, tuple[bytes, str]] = {}
         """Directories that a full disk keeps from being renamed, for which topic id and suffix; a new log waits."""
         self.cleaner = Cleaner(config, self.losses.report)
-        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner, self.losses)
+        self._housekeeping = Housekeeping(
+            disk, config, self.logs, wall_clock, self.cleaner, self.losses, self.room.indexes
+        )
 
     def get(self, partition: TopicPartition) -> Log | None:
         """A partition's log, None if there is none here.

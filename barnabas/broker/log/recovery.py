@@ -59,7 +59,9 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
     bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in (yield from sift(names, is_segment)))
     segments = []
     for base in bases:
-        segments.append(Segment.existing(found.disk, found.directory, base, found.now_ms))
+        segment = Segment.existing(found.disk, found.directory, base, found.now_ms)
+        segment.room = found.indexes
+        segments.append(segment)
         if not len(segments) % _OPENED_PER_STEP:
             yield None
     if not segments:

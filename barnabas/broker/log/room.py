@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from barnabas.broker.log.index_room import INDEX_BYTES_MAX, IndexRoom
 from barnabas.broker.log.producer_state import ProducerRoom
 from barnabas.protocol.ids import TopicPartition
 
 SEGMENTS_MAX: Final = 20_000
-"""A segment holds 5 KB of memory, its indexes and what is known of its file. Whoever may alter a topic may set
-`segment.ms=1`, with which every batch has one of its own: 3,700 a second were seen. Apache Kafka has no such bound."""
+"""A segment holds 5 KB of memory: what is known of it and of its file, and the beginnings of its indexes. Whoever may
+alter a topic may set `segment.ms=1`, with which every batch has one of its own: 3,700 a second were seen. Apache Kafka
+has no such bound."""
 CROWDED_BYTES_MIN: Final = 1024 * 1024
 """Above that a segment is rolled from so many bytes on (the least `segment.bytes` of Apache Kafka 4)."""
 
@@ -18,12 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 class Room:
-    """Counts of the logs of one broker."""
+    """Counts of the logs of one broker; `index_bytes`: what their indexes may take in memory."""
 
-    __slots__ = ("_told", "producers", "segments")
+    __slots__ = ("_told", "indexes", "producers", "segments")
 
-    def __init__(self) -> None:
+    def __init__(self, index_bytes: int = INDEX_BYTES_MAX) -> None:
         self.producers = ProducerRoom()
+        self.indexes = IndexRoom(index_bytes)
         self.segments = 0
         self._told = False
 

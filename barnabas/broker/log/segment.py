@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.log.index import OffsetIndex, TimeIndex
+from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from barnabas.broker.log.index_room import INDEX_INTERVAL_MAX, IndexRoom
 from barnabas.broker.ports import Disk, File
 from barnabas.protocol.ids import Buffer
 
@@ -16,10 +17,6 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
-
-INDEX_INTERVAL_MAX: Final = 64 * 1024
-"""Bytes between two entries, whatever `index.interval.bytes` says: a lookup passes all batches between, a thousand of
-the smallest here."""
 _DIGITS: Final = 20
 _OFFSET_MAX: Final = 2**63 - 1
 
@@ -50,11 +47,14 @@ class Segment:
         indexes_saved: whether the index files on disk are complete.
         doubted: whether an index was found wrong where the segment is not.
         index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
+        index_used: whether anybody has asked for an index of late (see `IndexRoom`).
+        room: where the bytes of its indexes are counted; None before it is of a log.
     """
 
     __slots__ = (
         "_disk",
         "_file",
+        "_knows_largest",
         "_offsets",
         "_times",
         "base",
@@ -64,9 +64,11 @@ class Segment:
         "doubted",
         "first_timestamp",
         "index_entries",
+        "index_used",
         "indexes_saved",
         "max_timestamp",
         "max_timestamp_offset",
+        "room",
         "size",
         "synced_size",
     )
@@ -76,6 +78,8 @@ class Segment:
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self.room: IndexRoom | None = None
+        self._knows_largest = True
         self.directory = directory
         self.base = base
         self.created_ms = created_ms
@@ -88,6 +92,7 @@ class Segment:
         self.indexes_saved = False
         self.doubted = False
         self.index_entries = 0
+        self.index_used = False
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base: int, created_ms: int) -> Segment:
@@ -112,6 +117,7 @@ class Segment:
         segment._file = disk.open(segment.path(LOG_SUFFIX))
         segment.size = segment.synced_size = segment._file.size
         segment.indexes_saved = True
+        segment._knows_largest = False
         return segment
 
     def path(self, suffix: str) -> str:
@@ -134,6 +140,8 @@ class Segment:
         if self._offsets is None:
             self._offsets = OffsetIndex(self.base, self._load(INDEX_SUFFIX))
             self.index_entries = len(self._offsets)
+            self._came(len(self._offsets.data))
+        self.index_used = True
         return self._offsets
 
     @property
@@ -144,29 +152,38 @@ class Segment:
             NotYet: it must be read first.
         """
         if self._times is None:
-            times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX))
-            self._times = times
-            if times.last_timestamp > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = times.last_timestamp, times.last_offset
+            self._times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX))
+            self._learn_largest(self._times)
+            self._came(len(self._times.data))
+        self.index_used = True
         return self._times
 
-    def _load(self, suffix: str) -> Buffer:
+    def _load(self, suffix: str, last: int | None = None) -> Buffer:
+        """The content of an index file, or its `last` bytes."""
         file = self._disk.open(self.path(suffix))
         try:
-            return file.read(0, file.size)
+            return file.read(0 if last is None else max(file.size - last, 0), file.size)
         finally:
             file.close()
+
+    def _learn_largest(self, times: TimeIndex) -> None:
+        self._knows_largest = True
+        if times.last_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = times.last_timestamp, times.last_offset
 
     @property
     def largest_timestamp(self) -> int:
         """The largest timestamp in it (ms), -1 if there is none.
 
+        It stands in the last entry of the time index, and a lookup may go through thousands of segments: the rest of
+        the index is not read for it.
+
         Raises:
-            NotYet: the time index must be read first.
+            NotYet: that entry must be read first.
         """
-        if self._times is None:
-            return self.times.last_timestamp
-        return self.max_timestamp  # never behind the index: a lookup may go through thousands of segments
+        if not self._knows_largest:
+            self._learn_largest(TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE)))
+        return self.max_timestamp
 
     def reset_indexes(self) -> None:
         """Begin both indexes anew (a new segment, or before a rebuild)."""
@@ -178,6 +195,7 @@ class Segment:
         self.bytes_since_index = 0
         self.index_entries = 0
         self.indexes_saved = False
+        self._knows_largest = True
 
     def take_indexes(self, offsets: bytes, times: bytes) -> None:
         """Go on with indexes that were kept elsewhere: its files do not hold them."""
@@ -186,6 +204,30 @@ class Segment:
         self._times = TimeIndex(self.base, times)
         self.index_entries = len(self._offsets)
         self.max_timestamp, self.max_timestamp_offset = self._times.last_timestamp, self._times.last_offset
+        self._came(self.index_bytes)
+
+    def enter(self, room: IndexRoom) -> None:
+        """Have the bytes of the indexes counted, those that are there and those that come."""
+        self.room = room
+        room.came(self.index_bytes)
+
+    def _came(self, size: int) -> None:
+        if self.room is not None:
+            self.room.came(size)
+
+    @property
+    def index_bytes(self) -> int:
+        """What its indexes take in memory now (bytes)."""
+        offsets, times = self._offsets, self._times
+        return (0 if offsets is None else len(offsets.data)) + (0 if times is None else len(times.data))
+
+    def let_indexes_go(self) -> None:
+        """Forget indexes that are complete on disk; they are read again when they are needed.
+
+        Never those of an active segment, nor within a step that uses them.
+        """
+        assert self.indexes_saved
+        self._offsets = self._times = None
 
     def append(self, data: Buffer, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> int:
         """Write one batch of `size` bytes. Returns its position.
@@ -208,11 +250,15 @@ class Segment:
         if not position:
             self.first_timestamp = max_timestamp
         if self.bytes_since_index > index_interval or self.bytes_since_index > INDEX_INTERVAL_MAX:
-            self.offsets.append(last_offset, position)
-            self.index_entries += 1
-            self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-            self.indexes_saved = False
-            self.bytes_since_index = 0
+            room = self.room
+            if room is None or not room.crowded or self.bytes_since_index > INDEX_INTERVAL_MAX:
+                self.offsets.append(last_offset, position)
+                self.index_entries += 1
+                self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+                self.indexes_saved = False
+                self.bytes_since_index = 0
+                if room is not None:
+                    room.came(OFFSET_ENTRY_SIZE + TIME_ENTRY_SIZE)
         self.bytes_since_index += size
 
     def is_full_for(self, index_bytes: int) -> bool:

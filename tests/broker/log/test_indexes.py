@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from barnabas.broker.log import Isolation, Log
-from barnabas.broker.log.segment import INDEX_INTERVAL_MAX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.broker.log.index_room import INDEX_INTERVAL_MAX
+from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from tests.broker.log.harness import NOW, World, append, batch, headers_in
 
 PER_BATCH = 3

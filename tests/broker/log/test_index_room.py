@@ -1,0 +1,207 @@
+"""What the indexes of all logs take in memory: bounded together, and nothing is found otherwise for it."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+import pytest
+
+from barnabas.broker.config import BrokerConfig, TopicConfig
+from barnabas.broker.log import Log, LogManager
+from barnabas.broker.log.index_room import INDEX_BYTES_MAX, INDEX_INTERVAL_MAX, IndexRoom, index_bytes_max
+from barnabas.broker.log.index_walk import walk
+from barnabas.broker.log.segment import Segment
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.log.harness import NOW, World, append, batch, everything, manager_of
+
+SIZE = len(batch(b"x"))
+DENSE: dict[str, Any] = {"index_interval_bytes": 0, "segment_bytes": SIZE * 10}
+"""An entry for each batch but the first of a segment, of ten batches."""
+FULL = 9 * (8 + 12)
+"""What the indexes of such a segment take, less what its first batch has: the offset index does not name it."""
+
+
+def fill(log: Log, batches: int, start: int = 0) -> None:
+    for number in range(start, start + batches):
+        append(log, b"x", timestamps=[NOW + number])
+
+
+def held(log: Log) -> list[int]:
+    return [segment.index_bytes for segment in log.segments]
+
+
+def looked_up(world: World, log: Log) -> list[Any]:
+    """What a log says of its offsets and its times."""
+    found: list[Any] = [world.call(log.offset_of_max_timestamp)]
+    for number in range(0, log.log_end_offset, 3):
+        found.append(world.call(partial(log.offset_metadata, number)))
+        found.append(world.call(partial(log.offset_for_timestamp, NOW + number)))
+    return found
+
+
+def test_what_is_let_go_is_read_again_and_says_the_same(world: World) -> None:
+    log = world.new_log(**DENSE)
+    fill(log, 35)
+    world.settle()
+    before = looked_up(world, log), everything(world, log)
+    assert all(size >= FULL for size in held(log)[:-1])
+    world.run(walk(IndexRoom(0), [log]))
+    assert held(log)[:-1] == [0, 0, 0]
+    assert held(log)[-1], "the active segment's are written to"
+    assert (looked_up(world, log), everything(world, log)) == before
+    assert all(held(log)), "they are there again"
+    fill(log, 10, 35)
+    assert len(everything(world, log)) == 45
+
+
+def test_what_is_not_on_disk_stays(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)  # nothing has come back from the disk
+    memory.run(walk(IndexRoom(0), [log]))
+    assert all(size >= FULL for size in held(log)[:-1])
+    memory.settle()
+    memory.run(walk(IndexRoom(0), [log]))
+    assert held(log)[:-1] == [0, 0, 0]
+
+
+def test_a_log_that_is_closed_meanwhile_is_left_alone(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    before = held(log)
+    log.release()
+    memory.run(walk(IndexRoom(0), [log]))
+    assert held(log) == before
+
+
+def test_what_nobody_asked_for_goes_first(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 65)
+    memory.settle()
+    room = IndexRoom(sum(held(log)) - 1)
+    for segment in log.segments:
+        segment.index_used = False
+    memory.call(lambda: log.offset_metadata(11))
+    memory.run(walk(room, [log]))
+    assert [bool(size) for size in held(log)] == [False, True, False, False, False, True, True], (
+        "until half of it is left"
+    )
+    assert room.held == sum(held(log))
+    memory.run(walk(IndexRoom(0), [log]))
+    assert [bool(size) for size in held(log)] == [False] * 6 + [True]
+
+
+def test_the_largest_timestamp_costs_one_entry(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    log = memory.restart(log, clean=True)
+    read: list[int] = []
+    real = Segment._load
+
+    def load(self: Segment, *what: Any) -> Any:
+        data = real(self, *what)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(Segment, "_load", load)
+    assert [segment.largest_timestamp - NOW for segment in log.segments] == [9, 19, 29, 34]
+    assert read == [12, 12, 12]
+    assert [segment.largest_timestamp - NOW for segment in log.segments] == [9, 19, 29, 34]
+    assert len(read) == 3, "it is known then"
+    memory.run(walk(IndexRoom(0), [log]))
+    assert [segment.largest_timestamp - NOW for segment in log.segments] == [9, 19, 29, 34]
+    assert len(read) == 3
+
+
+def crowded_log(world: World, limit: int) -> tuple[LogManager, Log]:
+    """A log with an entry for each batch, of a broker whose indexes may take `limit` bytes."""
+    config = TopicConfig(index_interval_bytes=0, segment_bytes=1 << 20)
+    manager = manager_of(world, topic=config, queued_max_request_bytes=limit * 5 // 2)
+    manager.start(0)
+    return manager, manager.create(TopicPartition("t", 0), bytes(16), config)
+
+
+def walked(world: World, manager: LogManager, now_ms: int = 0) -> int:
+    """The jobs that are due, done; returns how many there were."""
+    jobs = manager.due_jobs(now_ms)
+    for job in jobs:
+        world.run(job)
+    return len(jobs)
+
+
+def test_a_walk_is_due_when_the_limit_is_passed(memory: World) -> None:
+    manager, log = crowded_log(memory, 4_000)
+    fill(log, 150)
+    log.roll(NOW)
+    memory.settle()
+    fill(log, 52)  # 149 entries of 20 bytes, and 51
+    assert walked(memory, manager) == 0
+    fill(log, 1)
+    assert manager.next_deadline_ms() == 0
+    assert walked(memory, manager) == 1
+    assert held(log)[0] == 0
+    assert manager.room.indexes.held == sum(held(log)) < 2_000
+    assert not manager.room.indexes.crowded
+    assert walked(memory, manager) == 0, "there is no other before it is due"
+    fill(log, 160)
+    assert walked(memory, manager) == 1
+
+
+def test_what_a_log_brings_with_it_is_counted(memory: World) -> None:
+    """Indexes that a start made anew, above all."""
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    log.release()
+    log = memory.open_log(clean=False, config=TopicConfig(**DENSE))
+    room = IndexRoom(1_000_000)
+    for segment in log.segments:
+        segment.enter(room)
+    assert room._came == sum(held(log)) > 3 * FULL
+
+
+def test_entries_lie_far_apart_where_what_must_stay_is_too_much(
+    memory: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager, log = crowded_log(memory, 4_000)
+    with caplog.at_level(logging.WARNING):
+        fill(log, 300)
+        assert walked(memory, manager) == 1
+        assert manager.room.indexes.crowded
+        dense = len(log.active.offsets)
+        before, size = len(log.active.offsets.data), log.active.size
+        fill(log, 3 * INDEX_INTERVAL_MAX // SIZE, 300)
+        assert len(log.active.offsets) - dense == 2, "one for each 64 KiB"
+        walked(memory, manager, 60_000)
+    assert [each.message.count("until they take less") for each in caplog.records] == [1]
+    assert f"take {before // 8 * 20} bytes, of 4000" in caplog.text
+    assert size < log.active.size
+    assert [record.offset for record in everything(memory, log)] == list(range(log.log_end_offset))
+    for number in range(0, log.log_end_offset, 97):
+        found = memory.call(partial(log.offset_for_timestamp, NOW + number))
+        assert found is not None
+        assert found.offset == number
+
+
+def test_the_log_grows_dense_again_once_there_is_room(memory: World) -> None:
+    manager, log = crowded_log(memory, 4_000)
+    fill(log, 300)
+    walked(memory, manager)
+    assert manager.room.indexes.crowded
+    log.roll(NOW)
+    memory.settle()
+    walked(memory, manager, 59_999)
+    assert manager.room.indexes.crowded
+    walked(memory, manager, 60_000)
+    assert not manager.room.indexes.crowded, "while it is crowded, there is a look a minute"
+    fill(log, 3, 300)
+    assert len(log.active.offsets) == 2
+
+
+@pytest.mark.parametrize(
+    ("account", "limit"),
+    [(-1, INDEX_BYTES_MAX), (167_772_160, INDEX_BYTES_MAX), (104_857_600, 41_943_040), (1 << 40, INDEX_BYTES_MAX)],
+)
+def test_a_small_container_holds_less(account: int, limit: int) -> None:
+    assert index_bytes_max(BrokerConfig(queued_max_request_bytes=account)) == limit
