@@ -13,7 +13,7 @@ from collections import Counter
 from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
-from barnabas.broker.handlers.steps import answer, slices
+from barnabas.broker.handlers.steps import Slice, answer
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -55,14 +55,16 @@ def _serve(services: Services, request: AlterPartitionReassignmentsRequest, cont
     yield from wait(decided)
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
     responses: list[ReassignableTopicResponse] = []
+    slice_ = Slice()
     for topic in request.topics:
         responses.append(ReassignableTopicResponse(topic.name))
-        for some in slices(topic.partitions):
-            for part in some:
-                fault = told.get(TopicPartition(topic.name, part.partition_index), twice)
-                responses[-1].partitions.append(_result(part.partition_index, fault))
-            if some is not topic.partitions:
+        for part in topic.partitions:
+            fault = told.get(TopicPartition(topic.name, part.partition_index), twice)
+            responses[-1].partitions.append(_result(part.partition_index, fault))
+            if slice_.is_over():
                 yield None
+        if slice_.is_over():
+            yield None
     response = AlterPartitionReassignmentsResponse(
         error_message=None if request.topics else "",  # as there
         responses=responses,

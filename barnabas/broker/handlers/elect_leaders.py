@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN, refusal
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
-from barnabas.broker.handlers.steps import SLICE, answer, slices
+from barnabas.broker.handlers.steps import SLICE, Slice, answer, slices
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -60,8 +60,11 @@ def _serve(services: Services, request: ElectLeadersRequest, context: RequestCon
     for names in slices(list(services.image.topics) if asked is None else [one.topic for one in asked]):
         results |= {name: ReplicaElectionResult(name) for name in names}
         yield None
+    slice_ = Slice()
     for key, (code, text) in told.items():
         results[key.topic].partition_result.append(PartitionResult(key.partition, code, text or None))
+        if slice_.is_over():
+            yield None
     code = 0 if known else ErrorCode.INVALID_REQUEST
     response = ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))
     yield from answer(context, response, len(told) + len(results))

@@ -9,15 +9,23 @@ import pytest
 
 from barnabas.broker.group.rebalance import DELAY_MS_MIN
 from barnabas.broker.handlers import (
+    alter_partition_reassignments,
     delete_records,
+    elect_leaders,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
 )
 from barnabas.broker.handlers.steps import SLICE
+from barnabas.protocol.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.requests.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.requests.offset_commit import (
     OffsetCommitRequest,
@@ -68,6 +76,15 @@ def _epochs(names: Names) -> OffsetForLeaderEpochRequest:
     )
 
 
+def _elect(names: Names) -> ElectLeadersRequest:
+    return ElectLeadersRequest(0, [TopicPartitions(n, at) for n, at in names])
+
+
+def _reassign(names: Names) -> AlterPartitionReassignmentsRequest:
+    topics = [ReassignableTopic(n, [ReassignablePartition(p, [1]) for p in at]) for n, at in names]
+    return AlterPartitionReassignmentsRequest(topics=topics)
+
+
 def _fetch(names: Names) -> OffsetFetchRequest:
     return OffsetFetchRequest("g", [OffsetFetchRequestTopic(n, at) for n, at in names])
 
@@ -82,6 +99,9 @@ ASKED: dict[str, tuple[int, Callable[[Names], Any], Any, str]] = {
     "OffsetDelete": (0, _delete, offset_delete, "OffsetDeleteResponsePartition"),
     "DeleteRecords": (2, _records, delete_records, "TopicPartition"),
     "OffsetForLeaderEpoch": (4, _epochs, offset_for_leader_epoch, "TopicPartition"),
+    "ElectLeaders": (2, _elect, elect_leaders, "refusal"),
+    "ElectLeaders, the answer": (2, _elect, elect_leaders, "PartitionResult"),
+    "AlterPartitionReassignments": (0, _reassign, alter_partition_reassignments, "ReassignablePartitionResponse"),
     "OffsetFetch": (7, _fetch, offset_fetch, "OffsetFetchResponsePartition"),
     "OffsetFetch of groups": (8, _fetch_groups, offset_fetch, "OffsetFetchResponsePartitions"),
 }
@@ -121,6 +141,14 @@ def test_no_step_does_more_than_a_slice(asked: tuple[Any, Any, list[Any]], names
     told = world.send(make(names), version)
     assert most_in_a_step(world, told, made) <= SLICE
     assert len(made) >= sum(len(at) for _, at in names)
+
+
+def test_the_topics_of_an_election_are_told_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch, elect_leaders, "ReplicaElectionResult")
+    world = world_with_coordinator()
+    told = world.send(_elect(LAID_OUT["one each"]), 2)
+    assert most_in_a_step(world, told, made) <= SLICE
+    assert len(made) == 3 * SLICE
 
 
 def test_groups_that_hold_much_are_told_in_steps() -> None:

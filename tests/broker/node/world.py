@@ -140,18 +140,22 @@ class World:
     def settle(self) -> None:
         """Let the disk answer and all jobs run, until nothing is left to do at this time."""
         for _ in range(100_000):
-            self._jobs_came = False
-            worked = self.core.run_job_step(self.now_ms)
-            if self.disk.deliver():
-                worked = True
-                self.core.wake(self.now_ms)
-            due_ms = self.core.next_deadline_ms()
-            if due_ms is not None and due_ms <= self.now_ms:
-                self.core.tick(self.now_ms)
-                worked = True
-            if not worked and not self._jobs_came:
+            if not self.step():
                 return
         raise AssertionError("the core never comes to rest")
+
+    def step(self) -> bool:
+        """Let the disk answer once, a job take a step, and what is due happen. Returns whether there was anything."""
+        self._jobs_came = False
+        worked = self.core.run_job_step(self.now_ms)
+        if self.disk.deliver():
+            worked = True
+            self.core.wake(self.now_ms)
+        due_ms = self.core.next_deadline_ms()
+        if due_ms is not None and due_ms <= self.now_ms:
+            self.core.tick(self.now_ms)
+            worked = True
+        return worked or self._jobs_came
 
     def advance(self, ms: int) -> None:
         """Let time pass, stopping at every deadline of the core."""
