@@ -70,7 +70,8 @@ def test_no_step_looks_at_more_records_than_it_may(world: World, codec: int, mon
     assert (sum(per_step), offset_of(sent)) == (MANY, 0)
 
 
-def test_what_is_unpacked_beyond_a_little_is_unpacked_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def asked_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows with everything that a thread is asked for from now on."""
     asked: list[str] = []
     aside = world.disk.aside
 
@@ -79,6 +80,11 @@ def test_what_is_unpacked_beyond_a_little_is_unpacked_aside(world: World, monkey
         aside(work, done)
 
     monkeypatch.setattr(world.disk, "aside", counted)
+    return asked
+
+
+def test_what_is_unpacked_beyond_a_little_is_unpacked_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked_aside(world, monkeypatch)
     assert world.put(large(world, codec=4, count=2, size=1000)).error_code == 0
     assert asked == []
     assert world.put(large(world, codec=4, count=2, size=BYTES_AT_ONCE)).error_code == 0
@@ -118,14 +124,7 @@ def test_what_costs_more_than_it_holds_is_unpacked_aside(
     """A MB of the smallest parts was a step of 0.2 s (gzip, snappy) or 24 ms (zstd), by each Produce and lookup."""
     world = World()
     world.create("t", cleanup_policy="compact" if looks == "produce" else "delete")
-    asked: list[str] = []
-    aside = world.disk.aside
-
-    def counted(work: Any, done: Any) -> None:
-        asked.append("aside")
-        aside(work, done)
-
-    monkeypatch.setattr(world.disk, "aside", counted)
+    asked = asked_aside(world, monkeypatch)
     assert world.put(make(world, codec)).error_code == 0
     assert bool(asked) is (looks == "produce")
     if looks == "lookup":

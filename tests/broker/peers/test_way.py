@@ -376,13 +376,19 @@ def test_what_no_version_of_both_can_say_is_answered_so_and_told_once(world, cap
     assert said.startswith(why)
 
 
-def test_one_that_does_not_know_this_question_is_asked_again(world):
+def up_to_the_question(world):
+    """Somebody asks for something, and the other broker is asked what it serves, behind the proofs."""
     world.ask()
     world.way.take_actions()
     world.way.opened(0)
     world.answer(world.sent()[0], SaslAuthenticateResponse())
     (last, _), (question, _) = world.all_sent()
     world.answer(last, SaslAuthenticateResponse())
+    return question
+
+
+def test_one_that_does_not_know_this_question_is_asked_again(world):
+    question = up_to_the_question(world)
     refusal = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(ApiKey.API_VERSIONS, 0, 2)])
     question.api_version = 0  # the form in which it says so
     world.answer(question, refusal)
@@ -393,12 +399,7 @@ def test_one_that_does_not_know_this_question_is_asked_again(world):
 
 
 def test_one_that_does_not_say_what_it_serves_is_let_go(world):
-    world.ask()
-    world.way.take_actions()
-    world.way.opened(0)
-    world.answer(world.sent()[0], SaslAuthenticateResponse())
-    (last, _), (question, _) = world.all_sent()
-    world.answer(last, SaslAuthenticateResponse())
+    question = up_to_the_question(world)
     world.answer(question, ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
     assert world.told() == [None]
     assert world.way.take_actions() == [Close()]
