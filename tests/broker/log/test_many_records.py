@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from barnabas.broker.log import look
 from barnabas.broker.log.look import ERRORS_MAX, Costly, look_apart
+from barnabas.broker.log.types import InvalidRecord
 from barnabas.protocol.batch import LOG_APPEND_TIME, RECORD_COUNT_AT, set_crc
 from barnabas.protocol.compression import compress
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.records import RECORD_SIZE_MIN, BatchRewriter, Record
+from barnabas.protocol.records import RECORD_SIZE_MIN, BatchRewriter, Record, decode_slices_of
 from tests.broker.log.harness import NOW, World, append_apart, batch, everything
 from tests.broker.log.test_compaction import COMPACT, clean, put
 
@@ -96,6 +98,25 @@ def test_a_few_bytes_that_hold_many_records_never_become_a_list(memory: World, w
         tracemalloc.stop()
     # Others' threads may take something, too: clients that tests before had left to themselves.
     assert peak < 6 * len(TINY) + 800_000 < 200 * COUNT, "as a list they take 200 bytes each"
+
+
+@pytest.mark.parametrize("settings", [{"compression_type": "zstd"}, {"cleanup_policy": COMPACT}])
+def test_records_that_are_written_anew_or_at_fault_are_objects_a_few_at_a_time(
+    memory: World, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def counted(*args: Any) -> Iterator[list[Record]]:
+        for records in decode_slices_of(*args):
+            sizes.append(len(records))
+            yield records
+
+    monkeypatch.setattr(look, "decode_slices_of", counted)
+    log = memory.new_log(**settings)
+    with suppress(InvalidRecord):  # a compacted topic wants keys
+        append_apart(memory, log, *[b"v"] * COUNT, keys=[None] * COUNT)
+    assert sum(sizes) == COUNT
+    assert max(sizes) <= 500
 
 
 @pytest.mark.parametrize(("codec", "most"), [("uncompressed", 2), ("snappy", 23)])
