@@ -41,12 +41,14 @@ from barnabas.protocol.requests import elect_leaders as electing
 from barnabas.protocol.requests import find_coordinator as finding
 from barnabas.protocol.requests import incremental_alter_configs as incremental
 from barnabas.protocol.requests import join_group as joining
+from barnabas.protocol.requests import leave_group as leaving
 from barnabas.protocol.requests import list_groups as listing
 from barnabas.protocol.requests import list_offsets as offsets
 from barnabas.protocol.requests import list_partition_reassignments as moved
 from barnabas.protocol.requests import list_transactions as transactions
 from barnabas.protocol.requests import metadata
 from barnabas.protocol.requests import offset_commit as committing
+from barnabas.protocol.requests import offset_delete as forgetting
 from barnabas.protocol.requests import offset_fetch as committed
 from barnabas.protocol.requests import offset_for_leader_epoch as epochs
 from barnabas.protocol.requests import produce as producing
@@ -58,6 +60,7 @@ from tests.hostile.largest import _headers
 
 TABLE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
 ONCE = re.compile(r"named twice(?: is (?:told|answered) once|: \w+, once)")
+EACH_TIME = re.compile(r"named twice is (?:committed and )?answered each time")
 ROOT = Path(__file__).parents[2]
 
 Promise = tuple[int, str]
@@ -71,6 +74,8 @@ def promises() -> Iterator[Promise]:
                 yield int(key), name
         if ONCE.search(text):
             yield int(key), "once"
+        if EACH_TIME.search(text):
+            yield int(key), "each time"
 
 
 def send(world: World, request: Any, version: int | None = None) -> Any:
@@ -337,6 +342,28 @@ TELLS_ONCE: dict[int, Callable[[World], None]] = {
 }
 
 
+def _leave_twice(world: World) -> int:
+    member = leaving.MemberIdentity(_join(world).member_id, None)
+    return len(send(world, leaving.LeaveGroupRequest("g", "", [member] * 2)).members)
+
+
+def _commit_twice(world: World) -> int:
+    parts = [committing.OffsetCommitRequestPartition(0, 1, -1, "")] * 2
+    topic = committing.OffsetCommitRequestTopic("t", partitions=parts)
+    return len(send(world, committing.OffsetCommitRequest("g", topics=[topic]), 8).topics[0].partitions)
+
+
+def _forget_twice(world: World) -> int:
+    _commit_twice(world)
+    parts = [forgetting.OffsetDeleteRequestPartition(0)] * 2
+    topics = [forgetting.OffsetDeleteRequestTopic("t", parts)]
+    return len(send(world, forgetting.OffsetDeleteRequest("g", topics)).topics[0].partitions)
+
+
+TELLS_EACH_TIME: dict[int, Callable[[World], int]] = {8: _commit_twice, 13: _leave_twice, 47: _forget_twice}
+"""How often each is answered that is named twice."""
+
+
 @pytest.fixture
 def world() -> World:
     world = World(
@@ -357,7 +384,8 @@ def world() -> World:
 def test_every_promise_has_its_case_and_every_case_its_promise() -> None:
     told = set(promises())
     assert {key for key, _ in told} <= set(VERSIONS) | set(BROKER_VERSIONS)
-    assert told == {*MET, *ELSEWHERE, *((key, "once") for key in TELLS_ONCE)}
+    named_twice = {(key, how) for how, those in (("once", TELLS_ONCE), ("each time", TELLS_EACH_TIME)) for key in those}
+    assert told == {*MET, *ELSEWHERE, *named_twice}
     for (_, name), path in ELSEWHERE.items():
         assert f"ErrorCode.{name}" in (ROOT / path).read_text()
 
@@ -370,6 +398,11 @@ def test_the_error_that_is_promised_is_answered(world: World, promise: Promise) 
 @pytest.mark.parametrize("key", TELLS_ONCE)
 def test_what_is_named_twice_is_told_once(world: World, key: int) -> None:
     TELLS_ONCE[key](world)
+
+
+@pytest.mark.parametrize("key", TELLS_EACH_TIME)
+def test_what_kafka_answers_each_time_is_answered_each_time(world: World, key: int) -> None:
+    assert TELLS_EACH_TIME[key](world) == 2
 
 
 def test_above_the_quota_metadata_makes_nothing(world: World) -> None:
