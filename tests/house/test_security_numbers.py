@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from barnabas.broker import introduction
-from barnabas.broker.cluster import lock_out, mutation_quota, settings_room, topic_rules
+from barnabas.broker.cluster import config_rules, lock_out, mutation_quota, settings_room, topic_rules
 from barnabas.broker.cluster import turns as changes
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
-from barnabas.broker.group import holdings, subscriptions
+from barnabas.broker.delayed import DESCRIBED_MAX, MANY_KEYS
+from barnabas.broker.group import alarms, holdings, subscriptions
 from barnabas.broker.group.consumer import advancing, patterns, resolving, upgrading
 from barnabas.broker.handlers import (
     api_versions,
@@ -36,11 +37,14 @@ from barnabas.broker.handlers.sessions import PARTITIONS_MAX, PER_CONNECTION_MAX
 from barnabas.broker.handlers.steps import SLICE
 from barnabas.broker.host import (
     admission,
+    channel,
     cluster_secret,
+    disk_calls,
     in_flight,
     local,
     logs,
     looking,
+    memory,
     peer_channel,
     progress,
     receive,
@@ -53,11 +57,15 @@ from barnabas.broker.host import (
 )
 from barnabas.broker.log import (
     apart,
+    checkpoint,
     compaction,
     housekeeping,
+    index,
     index_room,
     look,
+    manager,
     producer_state,
+    recovery,
     removal,
     retention,
     room,
@@ -65,11 +73,12 @@ from barnabas.broker.log import (
     search,
 )
 from barnabas.broker.peers.way import SEALED_BYTES_MIN
-from barnabas.broker.replica import fetch
+from barnabas.broker.replica import fetch, fetcher, wide_fetch
+from barnabas.broker.replica.manager import SHRUNK_AT_ONCE
 from barnabas.broker.replica.shared import UNCHARGED_PARTITIONS_MAX
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.compression import BLOCK_BYTES, PART_BYTES_MIN
-from barnabas.protocol.kafka import commit_again, produce_again, said_again
+from barnabas.protocol.kafka import commit_again, encoder, joined_again, produce_again, said_again
 from barnabas.protocol.limits import HEADER_TAGS_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_PER_ELEMENT
 from barnabas.protocol.native.codec import REQUEST_HEAD_SIZE_MAX
 from barnabas.protocol.records.walk import HEADERS_MAX
@@ -77,6 +86,10 @@ from barnabas.protocol.records.walk import HEADERS_MAX
 PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
 CONFIG = BrokerConfig()
 MIB = 1 << 20
+AT_ONCE = CONFIG.max_connection_creation_rate * admission.BURST_S
+QUOTA = CONFIG.barnabas_controller_mutation_burst, CONFIG.barnabas_controller_mutation_rate
+INDEXED = (index.OFFSET_ENTRY_SIZE + index.TIME_ENTRY_SIZE) / CONFIG.log_index_interval_bytes
+SMALL_CONTAINER = memory.fitted(CONFIG, 256 * MIB)
 KEYS_MOST = lock_out._HIGH["log.cleaner.dedupe.buffer.size"][0]
 BURST_MOST = lock_out._HIGH["barnabas.controller.mutation.burst"][0]
 RATE_MOST = lock_out._HIGH["barnabas.controller.mutation.rate"][0]
@@ -100,6 +113,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ApiKey.FETCH: (
         SLICED,
         f"fewer where they copy {fetch.COPIED_AT_ONCE_MAX >> 20} MiB",
+        f"`fetch.max.bytes` of records ({CONFIG.fetch_max_bytes // MIB} MiB)",
         f"({CONFIG.barnabas_fetch_max_wait_ms // 60_000} min)",
         f"{fetch.PARKED_PARTITIONS_MAX} partitions wait in all",
     ),
@@ -229,6 +243,37 @@ PROSE = (
     f"{UNKNOWN_MAX} that nobody knows among them",
     f"of each list {looking.STATE_ITEMS} items",
     f"({looking.STATE_ITEMS_MAX:,} at most)",
+    f"({AT_ONCE:,}), of one address half of both ({AT_ONCE // 2:,})",
+    f"It has {admission.LOCALS_MAX:,}\n  connections, or an eighth of the files",
+    f"the mutation quota: {QUOTA[0]:,}, then {QUOTA[1]} a second",
+    f"(limit - socket.request.max.bytes) * 3 / 4)`, {memory.account_for(CONFIG).low // MIB} MiB by default",
+    f"request of {turns.MEDIUM_BYTES // 1024} KiB or more, other than records",
+    f"Fetches are answered with {fetch.SHORT_BYTES // 1024} KiB of records",
+    f"what the account and\n{memory._BROKER_BYTES // MIB} MiB for the broker leave",
+    f"({SMALL_CONTAINER.barnabas_batch_bytes_max // MIB} MiB in 256 MiB; below ",
+    f"MiB in 256 MiB; below {memory._BATCH_BYTES_MIN // MIB} MiB never)",
+    f"quarter of `ulimit -n`, {disk_calls._HANDLES_MAX:,} at most",
+    f"({encoder.ELEMENTS_PER_STEP} elements or {encoder.BYTES_PER_STEP // MIB} MiB)",
+    f"({encoder.ELEMENTS_PER_STEP} elements or {in_flight.WRITTEN_PER_STEP // MIB} MiB)",
+    f"{channel.WRITE_BYTES_MAX // 1024} KiB of its answers, {in_flight.CHARGED_BYTES_MIN} bytes of its request",
+    f"Frames above {receive.GROWN_BYTES_MAX // MIB} MiB are\nreceived in a map",
+    f"a follower looks at {fetcher.SLICE:,} partitions of one leader in a step",
+    f"({fetcher.ELEMENTS_MAX:,} partitions and topics; more take turns)",
+    f"logs go {manager._LOGS_PER_STEP} in a step",
+    f"A fetch of {MANY_KEYS} partitions and more",
+    f"takes in {fetch.LEARNED_AT_ONCE_MAX} partitions of a follower's fetch",
+    f"than {SLICE} elements ({describe_configs.DESCRIBED_PER_STEP} resources of DescribeConfigs",
+    f"A start opens {recovery._OPENED_PER_STEP} in a step",
+    f"steps of {alarms.SPENT_MAX}\n  members",
+    f"of each kind, {commit_again.FRAME_BYTES_MAX} bytes each",
+    f"of each kind, {joined_again.FRAME_BYTES_MAX} bytes each",
+    f"take {index.OFFSET_ENTRY_SIZE} bytes for each `index.interval.bytes`",
+    f"and {index.TIME_ENTRY_SIZE} where the largest",
+    f"rises with them: {100 * INDEXED:.1f} % with its default",
+    f"`max.message.bytes` {config_rules._GROUPS_BYTES_MIN // MIB} MiB at least",
+    f"{holdings.BYTES_MAX // MIB} MiB in all, half of that by one",
+    f"{settings_room.ALL_BYTES_MAX // MIB} MiB all of them together",
+    f"Where all together pass {index_room.INDEX_BYTES_MAX // MIB} MiB",
 )
 WORDS = (
     (admission.BURST_S, "ten seconds' worth at once"),
@@ -248,6 +293,10 @@ WORDS = (
     (in_flight.DECODING_MS_MAX, "took more than two milliseconds"),
     (IN_LINE_MAX, "two are served at a\ntime"),
     (metadata.FIRST_USE_WEIGHT, "one made on first use takes three"),
+    (SHRUNK_AT_ONCE, "A leader looks at a thousand ISRs in a step"),
+    (wide_fetch.LEFT_AT_ONCE_MAX, "leaves all the lists where it waited, a thousand in a\nstep"),
+    (checkpoint._LINES_PER_STEP, "are written a thousand lines in a step"),
+    (DESCRIBED_MAX, "Of the keys of an operation that waits ten are told"),
 )
 SAID = {
     2: ("two",),
@@ -260,6 +309,7 @@ SAID = {
     16: ("sixteen",),
     50: ("fifty",),
     100: ("hundred",),
+    1000: ("thousand",),
 }
 
 
