@@ -50,6 +50,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     ]
 
 
+_WAITS: Final = {"stalled": "stalled", "muted": "muted: over its quota", "short_of_memory": "short of memory"}
 _TOLD_BYTES_MIN: Final = 1024 * 1024
 """Who holds less is not worth a name."""
 
@@ -157,7 +158,7 @@ def _connections(connections: list[State], before: State | None, elapsed_s: floa
     rows = []
     for one in connections:
         old = earlier.get(one["id"])
-        waits = [word.replace("_", " ") for word in ("stalled", "muted", "short_of_memory") if one.get(word)]
+        waits = [said for word, said in _WAITS.items() if one.get(word)]
         if one["parked_api_key"] is not None:
             waits.insert(0, f"parked (API {one['parked_api_key']})")
         rows.append(

@@ -28,7 +28,7 @@ OWED_MAX: Final = PARTITIONS_PER_OPERATION_MAX
 """Tokens that a client may owe which cannot be told to wait: as many as one request may take from any bucket."""
 
 TOLD_MS: Final = 60_000
-"""So often the log says of a client that it is refused."""
+"""So often the log says of a client that it has to wait."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +63,14 @@ class MutationQuota:
         bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
         return bucket is not None and self._refilled(bucket, now_ms) - partitions < -OWED_MAX
 
-    def say(self, client: Client, throttle_ms: int, now_ms: int) -> str:
-        """Why a client is refused, and what would let it in: told the client, and once a minute the log."""
+    def give_back(self, client: Client, partitions: int) -> None:
+        """Of what the client took, so many partitions came to nothing."""
+        bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
+        if bucket is not None:  # else it was forgotten, for it owed nothing
+            bucket.tokens = min(bucket.tokens + partitions, float(self._config.barnabas_controller_mutation_burst))
+
+    def log(self, client: Client, throttle_ms: int, now_ms: int) -> None:
+        """Say once a minute that a client has to wait, and what would let it in."""
         bucket = self._buckets.get(client) or self._buckets[_OTHERS]
         if bucket.told_ms is None or now_ms - bucket.told_ms >= TOLD_MS:
             bucket.told_ms = now_ms
@@ -76,6 +82,10 @@ class MutationQuota:
                 self._config.barnabas_controller_mutation_burst,
                 self._config.barnabas_controller_mutation_rate,
             )
+
+    @staticmethod
+    def refusal(throttle_ms: int) -> str:
+        """Why a client is refused, and what would let it in, as it is told."""
         return (
             f"The controller mutation quota is exceeded; try again in {throttle_ms} ms, or raise "
             "barnabas.controller.mutation.burst or barnabas.controller.mutation.rate of the broker."

@@ -40,6 +40,7 @@ def _serve(services: Services, request: CreatePartitionsRequest, context: Reques
     named = Counter(topic.name for topic in request.topics)
     answers: dict[str, CreatePartitionsTopicResult] = {}
     asked = []
+    taken: dict[str, int] = {}
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     for number, topic in enumerate(request.topics, 1):
         if number % SLICE == 0:
@@ -52,10 +53,14 @@ def _serve(services: Services, request: CreatePartitionsRequest, context: Reques
         elif not request.validate_only and (fault := throttle.refusal(_added(services, topic))) is not None:
             _fail(answers[topic.name], fault)
         else:
+            taken[topic.name] = 0 if request.validate_only else _added(services, topic)
             replicas = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
             asked.append((topic.name, topic.count, replicas))
 
     def done(results: list[TopicResult]) -> None:
+        for result in results:
+            if result.error is not None:
+                throttle.give_back(taken[result.name])
         services.work(_tell(results, answers, context, throttle), request, context)
 
     services.controller.create_partitions(asked, request.validate_only, done)
@@ -73,7 +78,7 @@ def _tell(
                 _fail(answers[result.name], result.error)
         if some is not results:
             yield None
-    yield from answer(context, CreatePartitionsResponse(throttle.throttle_ms, list(answers.values())), len(answers))
+    yield from answer(context, CreatePartitionsResponse(throttle.tell(), list(answers.values())), len(answers))
 
 
 def _added(services: Services, topic: CreatePartitionsTopic) -> int:

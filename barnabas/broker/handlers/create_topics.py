@@ -3,7 +3,8 @@
 - Each topic succeeds or fails on its own; one named twice is INVALID_REQUEST. The checks are in `topic_rules`.
 - v5 on tells partitions, replication factor and all settings of what was created (never null: Java clients break on
   it); v7 the topic id. `validate_only` decides and writes nothing.
-- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v6 on), else a throttled answer.
+- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v6 on), else a throttled answer. A topic that is there
+  costs nothing to ask for, and is never throttled: programs create theirs at every start.
 - `timeout_ms` is the time until the creation begins, see `patience`; afterwards every topic is REQUEST_TIMED_OUT.
 - Counts of -1 stand for the broker's defaults; the settings told are those in force (KIP-525).
 """
@@ -64,8 +65,7 @@ def _serve(services: Services, request: CreateTopicsRequest, context: RequestCon
         refusal = _refusal(services, topic, named[topic.name], context)
         wanted = _new_topic(topic)
         if refusal is None and not request.validate_only:
-            count = partitions_of(wanted, services.config.num_partitions)
-            refusal = throttle.refusal(max(count, 1))
+            refusal = throttle.refusal(_counted(services, wanted))
         if refusal is not None:
             answers[topic.name] = _failed(topic.name, refusal)
         else:
@@ -78,6 +78,9 @@ def _serve(services: Services, request: CreateTopicsRequest, context: RequestCon
     def done(results: list[TopicResult]) -> None:
         if not patience.take_turn():
             return
+        for wanted, result in zip(new, results, strict=True):
+            if result.error is not None and not request.validate_only:
+                throttle.give_back(_counted(services, wanted))
         services.work(
             _tell(services, list(zip(asked, results, strict=True)), answers, context, throttle), request, context
         )
@@ -100,7 +103,7 @@ def _tell(
         if some is not results:
             yield None
     settings = sum(len(one.configs or ()) for one in answers.values())
-    response = CreateTopicsResponse(throttle.throttle_ms, list(answers.values()))
+    response = CreateTopicsResponse(throttle.tell(), list(answers.values()))
     yield from answer(context, response, len(answers) + settings)
 
 
@@ -116,12 +119,19 @@ def _refusal(services: Services, topic: CreatableTopic, times: int, context: Req
         return KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if not allowed:
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    if name in services.image.topics:
+        return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     given = Counter(one.partition_index for one in topic.assignments)
     twice = next((index for index, times in given.items() if times > 1), None)
     if twice is not None:
         detail = f"Found multiple manual partition assignments for partition {twice}"
         return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
     return None
+
+
+def _counted(services: Services, topic: NewTopic) -> int:
+    """What a topic takes of the mutation quota."""
+    return max(partitions_of(topic, services.config.num_partitions), 1)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -67,7 +67,7 @@ def _serve(
         for one, result in zip(pending.values(), results, strict=True):
             if result.error is not None:
                 _fail(one, result.error)
-        response = DeleteTopicsResponse(throttle.throttle_ms, answers)
+        response = DeleteTopicsResponse(throttle.tell(), answers)
         services.work(answer(context, response, len(answers)), request, context)
 
     services.controller.delete_topics(list(pending), done)

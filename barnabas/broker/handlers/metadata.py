@@ -211,6 +211,7 @@ class Creation:
 
     def begin(self) -> None:
         """Start all creations, so many partitions in one operation."""
+        self._throttle.tell()
         services = self._services
 
         def done(results: list[TopicResult]) -> None:

@@ -233,3 +233,40 @@ def test_who_is_refused_is_told_the_settings_and_the_log_says_who_once_a_minute(
         world.send(CreateTopicsRequest([CreatableTopic(f"m{number}", 20, 1)]), 7, connection=peer)
         world.settle()
     assert len(refusals()) == 2
+
+
+def test_a_topic_that_is_there_is_said_to_be_above_the_quota_too(world: World) -> None:
+    """Programs that make their topics at each start met the quota, and were muted, though they made none."""
+    create(world, "t", partitions=9)
+    for version in (5, 7):
+        for _ in range(5):
+            answer = create(world, "t", partitions=9, version=version)
+            assert answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+            assert answer.throttle_time_ms == 0
+    assert create(world, "wide", partitions=60).topics[0].error_code == 0, "one token was left"
+    answer = create(world, "t", "new", partitions=9)
+    assert [one.error_code for one in answer.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS, EXCEEDED]
+
+
+@pytest.mark.parametrize("version", [5, 7])
+def test_what_comes_to_nothing_takes_nothing(world: World, version: int) -> None:
+    for partitions in (9, 60, 10_000, 10_001):
+        topics = [CreatableTopic("far", partitions, 3)]  # there is one broker
+        answer = world.ask(CreateTopicsRequest(topics, 1000, False), version)
+        assert answer.topics[0].error_code != 0
+        assert answer.throttle_time_ms == 0
+    create(world, "t", partitions=9)
+    too_many = CreatePartitionsRequest([CreatePartitionsTopic("t", 60, [])])
+    assert world.ask(too_many, 3).results[0].error_code != 0
+    assert create(world, "u", partitions=2).topics[0].error_code == 0, "one token was left, and no more than that"
+    assert create(world, "v").topics[0].error_code == EXCEEDED
+
+
+def test_who_is_served_and_has_to_wait_is_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Its connection is muted: a client of such a version sees a broker that does not answer."""
+    create(world, "little", partitions=11, version=5)
+    assert not [line for line in caplog.messages if "is to wait" in line], "0.1 s, which nobody notices"
+    create(world, "much", partitions=60, version=5)
+    (line,) = [line for line in caplog.messages if "is to wait" in line]
+    assert "is to wait 6101 ms" in line
+    assert "barnabas.controller.mutation.rate 10 a second" in line
