@@ -28,7 +28,7 @@ OWED_MAX: Final = PARTITIONS_PER_OPERATION_MAX
 """Tokens that a client may owe which cannot be told to wait: as many as one request may take from any bucket."""
 
 TOLD_MS: Final = 60_000
-"""So often the log says of a client that it has to wait."""
+"""So often the log says of a client that it has to wait, and sooner when it is for more than twice as long."""
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class _Bucket:
     tokens: float
     at_ms: int
     told_ms: int | None = None
+    told_throttle_ms: int = 0
 
 
 class MutationQuota:
@@ -70,10 +71,11 @@ class MutationQuota:
             bucket.tokens = min(bucket.tokens + partitions, float(self._config.barnabas_controller_mutation_burst))
 
     def log(self, client: Client, throttle_ms: int, now_ms: int) -> None:
-        """Say once a minute that a client has to wait, and what would let it in."""
+        """Say that a client has to wait, and what would let it in, unless that was said a while ago."""
         bucket = self._buckets.get(client) or self._buckets[_OTHERS]
-        if bucket.told_ms is None or now_ms - bucket.told_ms >= TOLD_MS:
-            bucket.told_ms = now_ms
+        told_ms = bucket.told_ms
+        if told_ms is None or now_ms - told_ms >= TOLD_MS or throttle_ms > 2 * bucket.told_throttle_ms:
+            bucket.told_ms, bucket.told_throttle_ms = now_ms, throttle_ms
             logger.warning(
                 "%s is to wait %d ms until it may have more topics or partitions made or deleted: "
                 "barnabas.controller.mutation.burst allows %d at once, barnabas.controller.mutation.rate %d a second",

@@ -270,3 +270,8 @@ def test_who_is_served_and_has_to_wait_is_in_the_log(world: World, caplog: pytes
     (line,) = [line for line in caplog.messages if "is to wait" in line]
     assert "is to wait 6101 ms" in line
     assert "barnabas.controller.mutation.rate 10 a second" in line
+    create(world, "more", partitions=10, version=5)
+    create(world, "most", partitions=60, version=5)
+    told = [line for line in caplog.messages if "is to wait" in line]
+    assert len(told) == 2, "not for 7.1 s, and for 13.1 s: more than twice as long"
+    assert "is to wait 13101 ms" in told[1]
