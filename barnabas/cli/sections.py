@@ -69,6 +69,9 @@ def _memory(memory: State | None) -> list[str]:
     kinds = ", ".join(f"{what} {_size(size)}" for what, size in memory["by_kind"].items() if size)
     if kinds:
         line += f" ({kinds})"
+    own = next((one["held_bytes"] for one in memory.get("largest", ()) if not one["connection"]), 0)
+    if own >= _TOLD_BYTES_MIN:
+        line += f"; of it {_size(own)} are free buffers for what comes next"
     most = next((one for one in memory.get("largest", ()) if one["connection"]), None)  # 0: the broker itself
     if most is not None and most["held_bytes"] >= _TOLD_BYTES_MIN:
         line += f"; most by {most['client_host']} (connection {most['connection']}), {_size(most['held_bytes'])}"

@@ -344,10 +344,28 @@ def test_top_shows_what_is_held_for_requests_of_which_kind_and_by_whom() -> None
     assert lines[0] == "barnabas s: 12000 partitions, 3 connections, 0 parked operations, 0 fetch sessions"
     assert lines[1] == (
         "memory held for requests: 130.0 MiB of 160.0 MiB (received 129.0 MiB, requests 1.0 MiB); "
+        "of it 80.0 MiB are free buffers for what comes next; "
         "most by 10.0.0.3 (connection 7), 1.0 MiB; 40 connections waiting for memory; 1 connection ended for memory"
     )
     memory["largest"][1]["held_bytes"] -= 1  # type: ignore[index]
     assert "most by" not in render("s", state, None, 0.0)[1]
+
+
+def test_top_says_of_what_a_connection_is_muted() -> None:
+    connection = {
+        "id": 7,
+        "client_host": "10.0.0.3",
+        "dialect": "kafka",
+        "client_software_name": "",
+        "client_software_version": "",
+        "requests": 3,
+        "parked_api_key": None,
+        "stalled": False,
+        "muted": True,
+        "short_of_memory": False,
+    }
+    (line,) = [one for one in render("s", {"connections": [connection]}, None, 0.0) if "10.0.0.3" in one]
+    assert line.endswith("muted: over its quota")
 
 
 def test_an_address_may_say_that_it_is_plain() -> None:

@@ -100,7 +100,10 @@ class Progress:
                 moved, elapsed_ms = self._moved_bytes(channel) - mark.moved, now_ms - mark.since_ms
                 if moved * 1000 < per_second * elapsed_ms:
                     del self._marks[channel]
-                    channel.end(f"{unfinished(channel)} came to {max(moved, 0)} bytes in {elapsed_ms} ms")
+                    channel.end(
+                        f"{unfinished(channel)} came to {max(moved, 0)} bytes in {elapsed_ms} ms; "
+                        f"barnabas.connection.progress.bytes.per.second asks for {per_second}"
+                    )
                 else:
                     self._marks[channel] = self._mark(channel, now_ms)
         if self._marks:

@@ -1,7 +1,8 @@
-"""What is said of connections that are refused, or ended for a fault of their peer: the first lines, then a count.
+"""What is said of connections that are refused, wait, or are ended for their peer's fault: first lines, then a count.
 
 A flood would write as many lines as it has connections. Of one address `ADDRESS_LINES_MAX` are written in `PERIOD_S`,
-of all together `LINES_MAX`; at the end of the period one line for each address tells how many more there were.
+of all together `LINES_MAX`; at the end of the period one line for each address tells how many more there were, and the
+last of them: of what began later in the period nothing else would tell why.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ ADDRESS_LINES_MAX: Final = 5
 LINES_MAX: Final = 50
 ADDRESSES_MAX: Final = 1000
 _SUMMARIES_MAX: Final = 20
+_LAST_LENGTH_MAX: Final = 500
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ class Refusals:
         self._counts: dict[str, int] = {}
         self._lines = 0
         self._untold: dict[str, int] = {}
+        self._last: dict[str, str] = {}
         self._untold_of_others = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -41,6 +44,7 @@ class Refusals:
             logger.warning("%s", line)
         elif address in self._counts:
             self._untold[address] = self._untold.get(address, 0) + 1
+            self._last[address] = line[:_LAST_LENGTH_MAX]
         else:
             self._untold_of_others += 1
 
@@ -48,12 +52,14 @@ class Refusals:
         """End the period: say what was counted, and begin anew with the next fault."""
         ordered = sorted(self._untold.items(), key=lambda one: (-one[1], one[0]))
         for address, count in ordered[:_SUMMARIES_MAX]:
-            logger.warning("%d more connections of %s were refused or ended in the last minute", count, address)
+            last = self._last[address]
+            logger.warning("%d more lines as these of %s in the last minute, the last: %s", count, address, last)
         rest = sum(count for _, count in ordered[_SUMMARIES_MAX:]) + self._untold_of_others
         if rest:
-            logger.warning("%d more connections of other addresses were refused or ended in the last minute", rest)
+            logger.warning("%d more lines as these of other addresses in the last minute", rest)
         self._counts.clear()
         self._untold.clear()
+        self._last.clear()
         self._lines = self._untold_of_others = 0
         self.close()
 

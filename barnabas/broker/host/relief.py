@@ -313,6 +313,7 @@ class Relief:
         account = self._account
         self._host.refusals.tell(
             channel.connection.client_host,
-            f"{account.total / _MIB:.1f} of {account.limit / _MIB:.0f} MiB for requests are held; the connection of "
+            f"{account.total / _MIB:.1f} of {account.limit / _MIB:.0f} MiB for requests are held "
+            f"(queued.max.request.bytes; above {account.low / _MIB:.0f} large ones wait); the connection of "
             f"{channel.name} with {account.held_by(channel.connection.id) / _MIB:.1f} MiB {what}",
         )

@@ -66,6 +66,7 @@ async def test_who_opens_and_stays_silent_goes(caplog: pytest.LogCaptureFixture)
         clock.move(1)
         assert await raw.ended() == b""
     assert "its first request, or the answer's reading came to 0 bytes in" in caplog.text
+    assert "barnabas.connection.progress.bytes.per.second asks for" in caplog.text, "and the setting"
 
 
 @pytest.mark.parametrize(

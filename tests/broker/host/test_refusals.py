@@ -22,7 +22,7 @@ async def test_the_first_faults_of_an_address_are_told_and_the_rest_counted(capl
     assert lines(caplog) == [*(f"fault {number}" for number in range(ADDRESS_LINES_MAX)), "another"]
     caplog.clear()
     refusals.sum_up()
-    assert lines(caplog) == ["995 more connections of 10.0.0.1 were refused or ended in the last minute"]
+    assert lines(caplog) == ["995 more lines as these of 10.0.0.1 in the last minute, the last: fault 999"]
     caplog.clear()
     refusals.tell("10.0.0.1", "a new period")
     assert lines(caplog) == ["a new period"]
@@ -39,5 +39,5 @@ async def test_many_addresses_write_few_lines_and_take_little_memory(caplog: pyt
     caplog.clear()
     refusals.sum_up()
     assert len(lines(caplog)) == 21
-    assert lines(caplog)[-1] == "4930 more connections of other addresses were refused or ended in the last minute"
+    assert lines(caplog)[-1] == "4930 more lines as these of other addresses in the last minute"
     assert refusals._timer is None

@@ -75,7 +75,7 @@ async def test_who_holds_most_is_not_read_from_and_others_are_served(caplog: pyt
         assert len(told) == ADDRESS_LINES_MAX, "of one address no more"
         assert {int(number) for _, number, _ in told} <= set(range(1, 13)), "none but those twelve"
         assert all(float(held) * MIB >= relief_module.SMALL_BYTES for *_, held in told)
-        assert f"{core.account.limit // MIB} MiB for requests are held" in caplog.text
+        assert f"{core.account.limit // MIB} MiB for requests are held (queued.max.request.bytes; above" in caplog.text
         for one in peers:
             await one.__aexit__(None, None, None)
         await until(lambda: not host.channels)
