@@ -4,10 +4,14 @@ All groups of a broker share `BYTES_MAX`; what one address brought may be half o
 is above that cannot add: JoinGroup is refused with GROUP_MAX_SIZE_REACHED, a commit for a partition that the group has
 no offset of with INVALID_COMMIT_OFFSET_SIZE. What is there may go on: heartbeats, rejoining, later commits. What is
 found in the log at a start is taken, whatever it adds up to. Apache Kafka has no such bounds.
+
+Its two error codes say something else to whoever knows them from Kafka (a group that is full, metadata that is too
+long), so the log says what it is: once, and again after something was given back.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 BYTES_MAX: Final = 96 * 1024 * 1024
@@ -27,21 +31,38 @@ OFFSET_BYTES: Final = 350
 NAME_BYTES: Final = 130
 """A topic that a group consumes (measured 120), without its letters."""
 
+_MIB: Final = 1024 * 1024
+logger = logging.getLogger(__name__)
+
 
 class Holdings:
     """What is held, in bytes: in all, and by the address that brought it ("" for what the log brought)."""
 
-    __slots__ = ("by_address", "total")
+    __slots__ = ("_told", "by_address", "total")
 
     def __init__(self) -> None:
         self.total = 0
         self.by_address: dict[str, int] = {}
+        self._told = False
 
     def room_for(self, address: str, size: int) -> bool:
-        """Whether the address may bring so many bytes more."""
-        return self.total + size <= BYTES_MAX and (
-            not address or self.by_address.get(address, 0) + size <= ADDRESS_BYTES_MAX
-        )
+        """Whether the address may bring so many bytes more; where not, who asks is refused."""
+        own = self.by_address.get(address, 0)
+        if self.total + size <= BYTES_MAX and (not address or own + size <= ADDRESS_BYTES_MAX):
+            return True
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "groups and what they committed take %.1f of %d MiB, of which %s brought %.1f of %d; members, groups "
+                "and offsets that would add to it are refused (GROUP_MAX_SIZE_REACHED, INVALID_COMMIT_OFFSET_SIZE) "
+                "until others leave, are deleted or expire",
+                self.total / _MIB,
+                BYTES_MAX // _MIB,
+                address or "the log",
+                own / _MIB,
+                ADDRESS_BYTES_MAX // _MIB,
+            )
+        return False
 
     def leaves_half(self, address: str, size: int) -> bool:
         """Whether the address may bring so many bytes more that groups can do without, and others have half left."""
@@ -51,6 +72,8 @@ class Holdings:
 
     def take(self, address: str, size: int) -> None:
         """So many bytes more (fewer, if negative)."""
+        if size < 0:
+            self._told = False
         self.total += size
         left = self.by_address.get(address, 0) + size
         assert left >= 0, f"{address!r} gives back {-left} bytes more than it took"
