@@ -160,8 +160,8 @@ def unreached(
     if handshake and not ended and node.id >= 0:  # an address that a broker tells of is a broker's
         return Disconnected(f"broker {node.id} takes connections and does not answer, as one that is paused: {what}")
     if handshake and STRANGER not in reason:
-        as_tls = ", as a port that speaks TLS ends it" if ended else ""
-        what += f" (during the handshake{as_tls}: is this one a broker's, of Kafka 0.10 or later, and its listener "
+        as_others = ", as a port that speaks TLS ends it, and a broker that takes no more connections" if ended else ""
+        what += f" (during the handshake{as_others}: is this one a broker's, of Kafka 0.10 or later, and its listener "
         what += "PLAINTEXT?)"
     if node.id >= 0 and told_by and (handshake or not reached):
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"

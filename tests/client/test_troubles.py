@@ -113,8 +113,8 @@ def test_a_connection_closed_in_the_handshake(caplog: pytest.LogCaptureFixture) 
     world.handlers[ApiKey.API_VERSIONS] = lambda node, request: CLOSE
     (said,) = waiting(caplog, world)
     hint = (
-        "(during the handshake, as a port that speaks TLS ends it: is this one a broker's, of Kafka 0.10 or later, "
-        "and its listener PLAINTEXT?)"
+        "(during the handshake, as a port that speaks TLS ends it, and a broker that takes no more connections: is "
+        "this one a broker's, of Kafka 0.10 or later, and its listener PLAINTEXT?)"
     )
     assert f"boot:9092: closed by the broker {hint}" in said
 
