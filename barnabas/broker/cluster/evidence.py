@@ -99,6 +99,8 @@ class Evidence:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; None for never."""
+        if not self._doubts:  # nearly always, and it is asked after every event
+            return None
         return min((one.due_ms for one in self._doubts.values() if one.due_ms is not None), default=None)
 
     def _ask(self, broker_id: int, doubt: Doubt) -> None:

@@ -160,10 +160,12 @@ class Voter:
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
         assert self.raft is not None
-        due = [self.raft.next_deadline_ms(), self._evidence.next_deadline_ms()]
-        if self.reign is not None:
-            due.append(self.reign.members.next_deadline_ms())
-        return min((one for one in due if one is not None), default=None)
+        due_ms = self.raft.next_deadline_ms()
+        for part in (self._evidence, None if self.reign is None else self.reign.members):
+            part_ms = None if part is None else part.next_deadline_ms()
+            if part_ms is not None and (due_ms is None or part_ms < due_ms):
+                due_ms = part_ms
+        return due_ms
 
     # The world of the core (`raft.world.Outside`)
 

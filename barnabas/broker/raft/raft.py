@@ -169,12 +169,12 @@ class Raft:
         """When `tick` has something to do; None for when something comes."""
         if self.fault is not None:
             return None
-        due = [self._due_ms]
-        if self.leading is not None:
-            due.append(self.leading.next_deadline_ms())
-        if self._following is not None:
-            due.append(self._following.next_deadline_ms())
-        return min((one for one in due if one is not None), default=None)
+        due_ms = self._due_ms
+        for part in (self.leading, self._following):
+            part_ms = None if part is None else part.next_deadline_ms()
+            if part_ms is not None and (due_ms is None or part_ms < due_ms):
+                due_ms = part_ms
+        return due_ms
 
     def _expire(self, now_ms: int) -> None:
         """The timer of this role has ended."""
