@@ -536,10 +536,11 @@ class NetworkClient:
 
     def _time_out_requests(self, now_ms: int) -> None:
         for node_id, queue in list(self._in_flight.items()):
-            late = next((each for each in queue if each.deadline_ms <= now_ms), None)
-            if late is not None:
-                name = ApiKey(late.key).name
-                self.disconnect(node_id, f"{name} was not answered in time", now_ms, timed_out=True)
+            for each in queue:
+                if each.deadline_ms <= now_ms:
+                    name = ApiKey(each.key).name
+                    self.disconnect(node_id, f"{name} was not answered in time", now_ms, timed_out=True)
+                    break
 
     def _missing(self, node_id: int, key: ApiKey) -> FeatureMissing:
         node = self._node(node_id)

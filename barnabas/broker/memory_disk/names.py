@@ -52,12 +52,13 @@ class Journal:
         covered = {id(directory)}
         chosen, left = [], []
         for change in reversed(self._changes):
-            touched = {id(entry[0]) for entry in change}
-            if covered.isdisjoint(touched):
-                left.append(change)
+            for entry in change:
+                if id(entry[0]) in covered:
+                    covered.update(id(each[0]) for each in change)
+                    chosen.append(change)
+                    break
             else:
-                covered |= touched
-                chosen.append(change)
+                left.append(change)
         for change in reversed(chosen):
             _commit(change)
         self._changes = left[::-1]
