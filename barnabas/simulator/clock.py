@@ -34,8 +34,9 @@ class Clock:
 
     def mono_ms(self) -> int:
         """Whole ms of the monotonic clock, after some work."""
-        self._world.now_ns += self.work_ns
-        return self.mono_ns() // MS
+        world = self._world
+        world.now_ns += self.work_ns
+        return (self._base_ns + world.now_ns * self._rate // _MILLION) // MS
 
     def now_ms(self) -> int:
         """Time of day in whole ms since the epoch (`ports.WallClock`)."""

@@ -90,8 +90,9 @@ class Device(MemoryDisk):
         return content.view(0, content.size)
 
     def synced_bytes_of(self, path: str) -> int:
-        """How many of them no power failure takes."""
-        return self._file(path).synced
+        """How many of them no power failure takes; -1 where there is no such file."""
+        found = self._find(path)
+        return found.synced if isinstance(found, Content) else -1
 
     def flip_in_the_last(self, chance: Random, topic: str) -> str:
         """Turn a bit of one of the last batches of a partition of a topic; of which file, or "" for none.

@@ -45,7 +45,7 @@ class GroupWatch:
     def look(self, broker: BrokerProcess, core: Core) -> None:
         """A turn is over."""
         for shard in core.groups.shards.values():
-            if shard.status is not Status.ACTIVE:
+            if not shard.groups or shard.status is not Status.ACTIVE:
                 continue
             for group in shard.groups.values():
                 stands = shard.epoch, group, group.changes, group.state if isinstance(group, Group) else None

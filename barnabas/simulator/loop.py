@@ -99,13 +99,13 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     # -- turns
 
     def _turn_later(self) -> None:
-        if not self._turn_due and self._ready and self.runs:
+        if not (self._turn_due or self._dead or self._paused) and self._ready:
             self._turn_due = True
             self.world.after(0, self._turn)
 
     def _turn(self) -> None:
         self._turn_due = False
-        if not self.runs:
+        if self._dead or self._paused:
             return
         before = _get_running_loop()
         _set_running_loop(self)
@@ -145,7 +145,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call after so many seconds of the machine's clock."""
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(self.clock.mono_ns() / 1e9 + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

@@ -53,9 +53,11 @@ class MetadataWatch:
                 self._alone(broker, core)
             return
         self._fencings.look(core.services.members)
-        if core.voter is not None and core.voter.raft is not None:
-            self._committed(life, broker, core.voter, core.voter.raft.epoch)
-            life.look(broker, core.voter, core.voter.raft, self._peers)
+        voter = core.voter
+        if voter is not None and voter.raft is not None:
+            if voter.log.log.high_watermark > life.sight.next_offset:
+                self._committed(life, broker, voter, voter.raft.epoch)
+            life.look(broker, voter, voter.raft, self._peers)
         life.look_at_image(broker, core)
 
     def _alone(self, broker: BrokerProcess, core: Core) -> None:
@@ -66,8 +68,6 @@ class MetadataWatch:
 
     def _committed(self, life: _Life, broker: BrokerProcess, voter: Voter, term: int) -> None:
         committed = voter.log.committed
-        if committed <= life.sight.next_offset:
-            return
         last_term = -1
         for header, data in life.sight.up_to(broker.device, voter.log.log, committed):
             base, last, last_term = header.base_offset, header.last_offset, header.leader_epoch
@@ -103,11 +103,11 @@ class _Life:
     def look(self, broker: BrokerProcess, voter: Voter, raft: Raft, peers: Peers) -> None:
         """A turn is over."""
         log = voter.log.log
-        seen = raft.role, raft.epoch, voter.log.start.end, log.high_watermark, log.log_end_offset, log.cuts
+        seen = raft.role, raft.kept.epoch, voter.log.start.end, log.high_watermark, log.log_end_offset, log.cuts
         if seen != self._seen or self.leads is not (raft.leading is not None):
             self._seen = seen
             self._changed(broker, voter, raft)
-        if raft.leading is not None:
+        if raft.leading is not None and raft.leading.ends != self._counted:
             self._look_at_counted(broker, raft.leading.ends, peers)
         if raft.fault is not None:
             self._part(broker, raft.fault)

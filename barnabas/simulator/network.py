@@ -58,6 +58,7 @@ class Network:
         self.slow = 1
         self.slow_ways: dict[tuple[str, str], int] = {}
         self._chance = world.chance("network")
+        self._bits = self._chance.getrandbits
         self.trickles = self._chance.choice((0, 0, 50, 300))
         self.window = self._chance.choice((16_384, 65_536, 1 << 20))
         self.patience_ns = self._chance.randrange(3, 30) * SECOND
@@ -72,13 +73,22 @@ class Network:
         longest = self._delay_ns_max * self.slow
         if self.slow_ways:
             longest = max(longest, self.slow_ways.get((source, target), 0))
-        if self._chance.randrange(100) == 0:
+        if self._below(100) == 0:
             longest *= 10
-        return self._chance.randrange(longest // 10, longest)
+        shortest = longest // 10
+        return shortest + self._below(longest - shortest)
+
+    def _below(self, count: int) -> int:
+        """What `randrange(count)` draws, in a third of the time: it is drawn three times for each piece."""
+        bits = count.bit_length()
+        drawn = self._bits(bits)
+        while drawn >= count:
+            drawn = self._bits(bits)
+        return drawn
 
     def piece(self, size: int) -> int:
         """How many of so many bytes come at once."""
-        if self._chance.randrange(1000) >= self.trickles:
+        if self._below(1000) >= self.trickles:
             return size
         self.world.count("trickled pieces")
         return min(size, self._chance.randrange(1, _PIECE_BYTES_MAX))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.delayed import DelayedOperation, Purgatory
+from barnabas.broker.delayed import DelayedOperation, Purgatory, Timer
 from barnabas.broker.node.core import Core
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.history import Completed, Parked, Tell
 from barnabas.simulator.world import MS
 
-_NEVER_MS: Final = 2**62
+_NEVER_NS: Final = 2**62
 
 
 class ParkedWatch:
@@ -19,27 +19,30 @@ class ParkedWatch:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._count = 0
-        self._places: dict[Purgatory, _Place] = {}
+        self._purgatories: tuple[Purgatory, ...] = ()
+        self._places: list[_Place] = []
 
     def begin(self) -> None:
         """Another life begins."""
-        self._places.clear()
+        self._purgatories, self._places = (), []
 
     def look(self, broker: BrokerProcess, core: Core) -> None:
         """A turn is over."""
-        now_ms = broker.machine.clock.mono_ns() // MS
-        for purgatory in core.replicas.shared.purgatories:
-            place = self._places.get(purgatory)
-            if place is None:
-                place = self._places[purgatory] = _Place()
-            counts = purgatory.timer.size, purgatory.estimated_total
-            if counts != place.counts or now_ms >= place.due_ms:  # else nobody came, nobody went, nobody is late
-                place.counts = counts
-                self._look_at(place, purgatory, broker, now_ms)
+        purgatories = core.replicas.shared.purgatories
+        if purgatories is not self._purgatories:
+            self._purgatories, self._places = purgatories, [_Place(one, one.timer) for one in purgatories]
+        now_ns = broker.machine.world.now_ns
+        for place in self._places:
+            size, total = place.timer.size, place.purgatory.estimated_total
+            if size == place.size and total == place.total and now_ns < place.due_ns:
+                continue  # nobody came, nobody went, nobody is late
+            place.size, place.total = size, total
+            self._look_at(place, broker)
 
-    def _look_at(self, place: _Place, purgatory: Purgatory, broker: BrokerProcess, now_ms: int) -> None:
-        waiting = {one: None for one in purgatory.timer.tasks() if isinstance(one, DelayedOperation)}
-        parked, world = place.parked, broker.machine.world
+    def _look_at(self, place: _Place, broker: BrokerProcess) -> None:
+        waiting = {one: None for one in place.timer.tasks() if isinstance(one, DelayedOperation)}
+        parked, world, clock = place.parked, broker.machine.world, broker.machine.clock
+        now_ms = clock.mono_ns() // MS
         for operation in [one for one in parked if one not in waiting]:
             number = parked.pop(operation)
             world.count("operations that expired", operation.deadline_ms <= now_ms)
@@ -53,15 +56,18 @@ class ParkedWatch:
                 continue
             told = Parked(broker.name, broker.incarnation, parked[operation], operation.deadline_ms, now_ms)
             self._tell(told)
-        place.due_ms = min((one.deadline_ms for one in waiting), default=_NEVER_MS)
+        due_ms = min([one.deadline_ms for one in waiting], default=None)
+        place.due_ns = _NEVER_NS if due_ms is None else clock.when(due_ms * MS)
 
 
 class _Place:
-    """What was seen of one purgatory: the number of each operation in it, and when the first of them is due."""
+    """What was seen of one purgatory: each operation's number, and when the first of them is due (the world's ns)."""
 
-    __slots__ = ("counts", "due_ms", "parked")
+    __slots__ = ("due_ns", "parked", "purgatory", "size", "timer", "total")
 
-    def __init__(self) -> None:
-        self.counts = (0, 0)
-        self.due_ms = _NEVER_MS
+    def __init__(self, purgatory: Purgatory, timer: Timer) -> None:
+        self.purgatory = purgatory
+        self.timer = timer
+        self.size = self.total = 0
+        self.due_ns = _NEVER_NS
         self.parked: dict[DelayedOperation, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from barnabas.broker.log import Log
 from barnabas.broker.node.core import Core
@@ -14,6 +15,7 @@ from barnabas.simulator.history import Committed, Counted, Epochs, Led, Tell
 from barnabas.simulator.sight import Sight, epochs_of, synced_end
 
 Peers = Callable[[int], BrokerProcess]
+_NOTHING: Final[dict[int, int]] = {}
 
 
 class ReplicaWatch:
@@ -61,6 +63,7 @@ class ReplicaWatch:
     def look(self, broker: BrokerProcess, core: Core) -> None:
         """A turn is over."""
         me, led, incarnations = broker.node_id, self._led, broker.machine.world.incarnations
+        counts = self._peers is not None
         for key, partition in core.replicas.hosted.online.items():
             if partition.leader_id != me:
                 if key in led:
@@ -68,8 +71,16 @@ class ReplicaWatch:
                     named = incarnations.key(partition.topic_id, key)
                     self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, (), 0, leads=False))
                 continue
-            if self._peers is not None:
-                self._look_at_counted(broker, key, partition, self._peers)
+            if counts:
+                known = self._counted.get(key, _NOTHING)
+                remotes = partition.remotes
+                if len(known) != len(remotes):
+                    self._look_at_counted(broker, key, partition)
+                else:
+                    for follower, remote in remotes.items():
+                        if known.get(follower) != remote.end.offset:
+                            self._look_at_counted(broker, key, partition)
+                            break
             stands = (partition, partition.leader_epoch, partition.isr.committed)
             if led.get(key) != stands:
                 led[key] = stands
@@ -77,17 +88,16 @@ class ReplicaWatch:
                 named = incarnations.key(partition.topic_id, key)
                 self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, isr, least))
 
-    def _look_at_counted(self, broker: BrokerProcess, key: TopicPartition, partition: Partition, peers: Peers) -> None:
+    def _look_at_counted(self, broker: BrokerProcess, key: TopicPartition, partition: Partition) -> None:
         """What a leader has heard of its followers' ends; of those that are away or were cut since nothing is told."""
+        assert self._peers is not None
         ends = {follower: remote.end.offset for follower, remote in partition.remotes.items()}
-        known = self._counted.get(key)
-        if known == ends:
-            return
+        known = self._counted.get(key, _NOTHING)
         self._counted[key] = ends
         for follower, end in ends.items():
-            if known is not None and known.get(follower) == end:
+            if known.get(follower) == end:
                 continue
-            peer = peers(follower)
+            peer = self._peers(follower)
             log = None if peer.core is None else peer.core.logs.logs.get(key)
             if log is not None and log.topic_id == partition.topic_id and log.log_end_offset >= end > 0:
                 named = broker.machine.world.incarnations.key(log.topic_id, key)

@@ -18,6 +18,7 @@ from barnabas.simulator.group_watch import OffsetFrames
 from barnabas.simulator.history import (
     Acknowledged,
     Answered,
+    Asked,
     Decided,
     Event,
     Failed,
@@ -147,12 +148,16 @@ class _Run:
 
     def tell(self, event: Event) -> None:
         """Something happened that the checkers are to hear of."""
-        if isinstance(event, _OF_RECORDS):
+        kind = type(event)
+        if kind is Asked:
+            pass  # with answers most of what there is
+        elif isinstance(event, Answered):
+            if event.writes:
+                self.adversary.answered(event.connection)
+        elif isinstance(event, _OF_RECORDS):
             where, value = event.partition, event.value[:20]
             offset = getattr(event, "offset", "")
-            self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
-        elif isinstance(event, Answered) and event.writes:
-            self.adversary.answered(event.connection)
+            self.world.note(f"{event[0]} {kind.__name__.lower()} {where} {offset} {value!r}")
         elif isinstance(event, Decided):
             self.adversary.decided(event)
         elif isinstance(event, Voted):

@@ -47,9 +47,9 @@ def synced_end(device: Device, log: Log) -> int:
     """The offset below which all of a log is on stable storage."""
     for segment in log.segments:
         path = segment.path(LOG_SUFFIX)
-        if not device.exists(path):
+        size = device.synced_bytes_of(path)
+        if size < 0:
             return segment.base
-        size = min(device.synced_bytes_of(path), segment.size)
         if size < segment.size:
             end = segment.base
             data = device.bytes_of(path)

@@ -13,21 +13,41 @@ LINES_KEPT: Final = 2000
 class Trace:
     """Two runs are the same exactly when their `digest` is."""
 
-    __slots__ = ("_sum", "count", "lines")
+    __slots__ = ("_fresh", "_lines", "_sum", "_summed")
 
     def __init__(self) -> None:
         self._sum = hashlib.sha256()
-        self.count = 0
-        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self._summed = 0
+        self._lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self._fresh: list[str] = []
+        """Not summed up yet: many at a time are cheaper."""
 
     def note(self, now_ns: int, what: str) -> None:
         """Something happened, at this virtual time."""
-        line = f"{now_ns / 1e6:.6f} {what}"
-        self.count += 1
-        self._sum.update(line.encode())
-        self.lines.append(line)
+        fresh = self._fresh
+        fresh.append(f"{now_ns / 1e6:.6f} {what}")
+        if len(fresh) == LINES_KEPT:
+            self._sum_up()
+
+    @property
+    def count(self) -> int:
+        """How many lines there were."""
+        return self._summed + len(self._fresh)
+
+    @property
+    def lines(self) -> deque[str]:
+        """The last ones."""
+        self._sum_up()
+        return self._lines
 
     @property
     def digest(self) -> str:
         """The sum of everything noted so far, in hexadecimal digits."""
+        self._sum_up()
         return self._sum.hexdigest()
+
+    def _sum_up(self) -> None:
+        self._sum.update("".join(self._fresh).encode())
+        self._summed += len(self._fresh)
+        self._lines.extend(self._fresh)
+        self._fresh.clear()

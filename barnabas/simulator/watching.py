@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
@@ -31,6 +31,7 @@ RECOGNISED: Final = "retries recognised after a failover"
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
+_OF_RECORDS: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 _SMALL_BYTES: Final = 500
 """Answers that may come again in the same words."""
 COUNTED: Final = frozenset(
@@ -122,36 +123,42 @@ class FrameWatch:
         self._proposals = ProposalFrames(world, tell)
         self._votes = VoteFrames(world, tell, peers)
         self._lives: dict[bytes, int] = {}
+        self._readers: dict[int, Callable[[str, bytes], None]] = {
+            **dict.fromkeys(OffsetFrames.KEYS, offsets.read),
+            ApiKey.ALTER_PARTITION: self._proposals.read,
+            ApiKey.VOTE: self._votes.read,
+            ApiKey.BROKER_REGISTRATION: self._registers,
+        }
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""
-        begun = self._begun.setdefault((wire.name, read), bytearray())
-        begun += data
+        name = wire.name
+        begun = self._begun.get((name, read))
+        if begun:
+            begun += data
+        there = begun or data  # mostly it is one whole frame
         told = self._read if read else self._written
-        at = 0
-        while len(begun) - at >= _LENGTH.size:
-            end = at + _LENGTH.size + _LENGTH.unpack_from(begun, at)[0]
-            if end > len(begun):
+        at, size = 0, len(there)
+        while size - at >= _LENGTH.size:
+            end = at + _LENGTH.size + _LENGTH.unpack_from(there, at)[0]
+            if end > size:
                 break
-            told(wire.name, bytes(begun[at + _LENGTH.size : end]))
+            told(name, bytes(there[at + _LENGTH.size : end]))
             at = end
-        del begun[:at]
+        if begun:
+            del begun[:at]
+        elif at < size:
+            self._begun[name, read] = bytearray(data[at:])
 
     def _read(self, name: str, frame: bytes) -> None:
         key, version, correlation_id = _REQUEST.unpack_from(frame)
-        if key in (ApiKey.PRODUCE, ApiKey.FETCH):
+        if key in _OF_RECORDS:
             self._asked[name, correlation_id] = key, version
-        elif key in OffsetFrames.KEYS:
-            self._offsets.read(name, frame)
-        elif key == ApiKey.ALTER_PARTITION:
-            self._proposals.read(name, frame)
-        elif key == ApiKey.VOTE:
-            self._votes.read(name, frame)
-        elif key == ApiKey.BROKER_REGISTRATION:
-            self._registers(frame)
+        elif (reader := self._readers.get(key)) is not None:
+            reader(name, frame)
         self._tell(Asked(name, correlation_id))
 
-    def _registers(self, frame: bytes) -> None:
+    def _registers(self, name: str, frame: bytes) -> None:
         _, request = codec.decode_request(memoryview(frame))
         if request.incarnation_id not in self._lives:  # it may ask again
             self._lives[request.incarnation_id] = request.broker_id

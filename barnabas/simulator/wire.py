@@ -83,7 +83,8 @@ class Wire(asyncio.Transport):
             self.loop.call_soon(self._tell_lost, error)
 
     def _read_later(self) -> None:
-        if (self._inbox or self._eof) and self.is_reading() and not self._read_due and self._protocol is not None:
+        there_is_some = (self._inbox or self._eof) and self._reading and self._protocol is not None
+        if there_is_some and not (self._read_due or self._closing or self.gone):
             self._read_due = True
             self.loop.call_soon(self._read)
 
@@ -152,7 +153,7 @@ class Wire(asyncio.Transport):
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Send a copy of all of them."""
         data = b"".join(list_of_data)
-        if self.is_closing() or not data:
+        if self._closing or self.gone or not data:
             return
         if self.tap is not None:
             self.tap(self, False, data)

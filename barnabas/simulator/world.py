@@ -69,25 +69,28 @@ class World:
 
     def at(self, at_ns: int, call: Callable[[], None]) -> None:
         """Call at that time; among equals those come first that were asked for first."""
-        heapq.heappush(self._events, (max(at_ns, self.now_ns), next(self._order), call))
+        if at_ns < self.now_ns:
+            at_ns = self.now_ns
+        heapq.heappush(self._events, (at_ns, next(self._order), call))
 
     def after(self, delay_ns: int, call: Callable[[], None]) -> None:
         """Call after so long."""
-        self.at(self.now_ns + delay_ns, call)
+        heapq.heappush(self._events, (self.now_ns + delay_ns, next(self._order), call))
 
-    def run(self, until_ns: int, ended: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, until_ns: int, ended: Callable[[], bool] | None = None) -> bool:
         """Let things happen until that time, or until `ended()`; whether it has.
 
         Raises:
             Broken: somebody has told of it (`fail`).
         """
         events = self._events
-        while not ended():
+        while ended is None or not ended():
             if not events or events[0][0] > until_ns:
                 self.now_ns = max(self.now_ns, until_ns)
                 return False
             at_ns, _, call = heapq.heappop(events)
-            self.now_ns = max(self.now_ns, at_ns)
+            if at_ns > self.now_ns:
+                self.now_ns = at_ns
             call()
             if self.broken is not None:
                 raise Broken(self.broken)
