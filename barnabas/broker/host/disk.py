@@ -143,7 +143,7 @@ class RealDisk:
 
     def fetch(self, file: RealFile, position: int, length: int, count: int) -> ColdRead:
         """Have a thread read `count` bytes; the token is found again under (file, position, length)."""
-        token = ColdRead()
+        token = ColdRead(file)
         self.cold_reads[(id(file), position, length)] = token
         fd = os.dup(file.handle())
 

@@ -41,13 +41,17 @@ _PROBE_STEP: Final = 256 * 1024
 
 
 class ColdRead(Gate):
-    """The token of a read that a thread has in hand. It keeps the bytes, or the error, for whoever holds it."""
+    """The token of a read that a thread has in hand. It keeps the bytes, or the error, for whoever holds it.
 
-    __slots__ = ("__weakref__", "data")
+    It keeps the file, too: it is found by the file's identity, which another file would be given.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("__weakref__", "data", "file")
+
+    def __init__(self, file: RealFile) -> None:
         super().__init__()
         self.data = b""
+        self.file = file
 
 
 class Folder:

@@ -179,6 +179,34 @@ def test_a_cold_range_is_read_by_a_thread(disk, posted, monkeypatch):
         posted.get(timeout=60)()
 
 
+def test_a_cold_read_answers_for_its_own_file_alone(disk, posted, monkeypatch):
+    """Whoever opens a file for one read lets go of it at once, and the next may lie where it lay."""
+    for name in ("a", "b"):
+        disk.open(name, create=True).append([name.encode() * 100])
+
+    def cold(fd, buffers, offset, flags=0):
+        raise BlockingIOError
+
+    def asked(name):
+        file = disk.open(name)
+        try:
+            file.read(0, 100)
+        except NotYet as pending:
+            return pending.token
+        finally:
+            file.close()
+
+    monkeypatch.setattr(os, "preadv", cold)
+    held = [asked("a")]
+    posted.get(timeout=60)()
+    for _ in range(100):
+        token = asked("b")
+        assert token is not None, "what was read of the other file is no answer"
+        posted.get(timeout=60)()
+        assert token.data == b"b" * 100
+        held.append(token)
+
+
 def test_a_cold_read_that_fails_says_so(disk, posted, monkeypatch):
     file = disk.open("f", create=True)
     file.append([b"x" * 100])
