@@ -247,7 +247,8 @@ class _Round:
         yield from write_all(log.disk, files)
         for path, _ in files:
             forget_orphan(log, fresh, path)
-        fresh.indexes_saved = True
+        if log.cuts == self.cuts:  # else it may end elsewhere, and have other indexes
+            fresh.indexes_saved = True
         return fresh
 
     def _abandon(self, fresh: Segment) -> None:

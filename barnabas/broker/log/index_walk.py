@@ -52,5 +52,7 @@ def _let_go(log: LogView, segment: Segment) -> int:
     size = segment.index_bytes
     if not size or not segment.indexes_saved or log.closed or segment is log.active:
         return 0
+    if segment.synced_size < segment.size:  # its sync writes them once more, and waits for no read
+        return 0
     segment.let_indexes_go()
     return size

@@ -157,7 +157,6 @@ def mend_indexes(log: LogView) -> Job[None]:
         walked, whole = yield from _walk_all(log, segment)
         if whole and segment in log.segments and not log.closed:
             segment.take_indexes(bytes(walked.offsets.data), bytes(walked.times.data))
-            segment.doubted = False
 
 
 def _walk_all(log: LogView, segment: Segment) -> Job[tuple[Segment, bool]]:

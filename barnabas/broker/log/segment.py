@@ -45,7 +45,7 @@ class Segment:
         synced_size: bytes known to be on stable storage; -1 when the file was cut since (a cut must be synced, too:
             until then a power failure may bring back what was cut off).
         indexes_saved: whether the index files on disk are complete.
-        doubted: whether an index was found wrong where the segment is not.
+        doubted: whether an index was found wrong, or gone, where the segment is not.
         index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
         index_used: whether anybody has asked for an index of late (see `IndexRoom`).
         room: where the bytes of its indexes are counted; None before it is of a log.
@@ -138,7 +138,7 @@ class Segment:
             NotYet: it must be read first.
         """
         if self._offsets is None:
-            self._offsets = OffsetIndex(self.base, self._load(INDEX_SUFFIX))
+            self._offsets = OffsetIndex(self.base, self._load(INDEX_SUFFIX, OFFSET_ENTRY_SIZE))
             self.index_entries = len(self._offsets)
             self._came(len(self._offsets.data))
         self.index_used = True
@@ -152,17 +152,23 @@ class Segment:
             NotYet: it must be read first.
         """
         if self._times is None:
-            self._times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX))
-            self._learn_largest(self._times)
+            self._times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE))
+            if not self._knows_largest:  # else the file has nothing to tell, and may have been damaged since
+                self._learn_largest(self._times)
             self._came(len(self._times.data))
         self.index_used = True
         return self._times
 
-    def _load(self, suffix: str, last: int | None = None) -> Buffer:
-        """The content of an index file, or its `last` bytes."""
-        file = self._disk.open(self.path(suffix))
+    def _load(self, suffix: str, entry_size: int, *, last: bool = False) -> Buffer:
+        """The whole entries of an index file, or the last one."""
         try:
-            return file.read(0 if last is None else max(file.size - last, 0), file.size)
+            file = self._disk.open(self.path(suffix))
+        except FileNotFoundError:
+            self.doubted = True  # it is made anew before long, as one that is wrong
+            raise
+        try:
+            size = file.size - file.size % entry_size
+            return file.read(max(size - entry_size, 0) if last else 0, entry_size if last else size)
         finally:
             file.close()
 
@@ -182,7 +188,7 @@ class Segment:
             NotYet: that entry must be read first.
         """
         if not self._knows_largest:
-            self._learn_largest(TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE)))
+            self._learn_largest(TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE, last=True)))
         return self.max_timestamp
 
     def reset_indexes(self) -> None:
@@ -195,6 +201,7 @@ class Segment:
         self.bytes_since_index = 0
         self.index_entries = 0
         self.indexes_saved = False
+        self.doubted = False
         self._knows_largest = True
 
     def take_indexes(self, offsets: bytes, times: bytes) -> None:

@@ -12,7 +12,8 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.index_room import INDEX_BYTES_MAX, INDEX_INTERVAL_MAX, IndexRoom, index_bytes_max
 from barnabas.broker.log.index_walk import walk
-from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.log.harness import NOW, World, append, batch, everything, manager_of
 
@@ -66,6 +67,71 @@ def test_what_is_not_on_disk_stays(memory: World) -> None:
     assert held(log)[:-1] == [0, 0, 0]
 
 
+def test_what_is_still_to_be_synced_stays() -> None:
+    """Its sync writes the indexes, too, and is no reader: it cannot wait for bytes that are cold."""
+    world = World("late", None)
+    log = world.new_log()
+    fill(log, 5)
+    world.settle()
+    log = world.restart(log, clean=True)
+    fill(log, 1)
+    log.start_flush()
+    append(log, b"x", timestamps=[NOW])  # brings no entry, so the files are as they were
+    log.roll(NOW)
+    assert log.segments[0].indexes_saved
+    before = held(log)
+    world.run(walk(IndexRoom(0), [log]))
+    assert held(log) == before
+    world.settle()
+    assert log.recovery_point == 7
+    world.run(walk(IndexRoom(0), [log]))
+    assert held(log) == [0, 0]
+
+
+@pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+@pytest.mark.parametrize("size", [0, 3, 13, 25])
+def test_an_index_that_was_cut_short_while_it_was_let_go_hides_nothing(memory: World, suffix: str, size: int) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    before = looked_up(memory, log), everything(memory, log)
+    memory.run(walk(IndexRoom(0), [log]))
+    path = log.segments[1].path(suffix)
+    memory.disk.write_atomic(path, memory.disk.load(path)[:size])
+    assert (looked_up(memory, log), everything(memory, log)) == before
+    memory.run(log.retain(NOW))
+
+
+@pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+def test_an_index_that_is_gone_when_it_is_needed_is_made_anew(memory: World, suffix: str) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    before = looked_up(memory, log), everything(memory, log)
+    memory.run(walk(IndexRoom(0), [log]))
+    memory.disk.remove(log.segments[1].path(suffix))
+    with pytest.raises((KafkaError, OSError)):
+        looked_up(memory, log)
+    memory.run(log.mend_indexes())  # within a minute, see `Housekeeping`
+    assert (looked_up(memory, log), everything(memory, log)) == before
+    log.write_again()
+    memory.settle()
+    assert memory.disk.exists(log.segments[1].path(suffix))
+
+
+def test_damage_to_a_time_index_does_not_change_what_is_known(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    memory.run(walk(IndexRoom(0), [log]))
+    path = log.segments[1].path(TIME_INDEX_SUFFIX)
+    memory.disk.write_atomic(path, memory.disk.load(path)[:-12] + b"\x7f" * 12)
+    memory.call(lambda: log.segments[1].times)
+    assert log.segments[1].largest_timestamp == NOW + 19
+    found = memory.call(log.offset_of_max_timestamp)
+    assert (found.timestamp, found.offset) == (NOW + 34, 34)
+
+
 def test_a_log_that_is_closed_meanwhile_is_left_alone(memory: World) -> None:
     log = memory.new_log(**DENSE)
     fill(log, 35)
@@ -100,8 +166,8 @@ def test_the_largest_timestamp_costs_one_entry(memory: World, monkeypatch: pytes
     read: list[int] = []
     real = Segment._load
 
-    def load(self: Segment, *what: Any) -> Any:
-        data = real(self, *what)
+    def load(self: Segment, *what: Any, **last: Any) -> Any:
+        data = real(self, *what, **last)
         read.append(len(data))
         return data
 
@@ -159,6 +225,22 @@ def test_what_a_log_brings_with_it_is_counted(memory: World) -> None:
     for segment in log.segments:
         segment.enter(room)
     assert room._came == sum(held(log)) > 3 * FULL
+
+
+def test_a_segment_that_was_cut_while_its_indexes_were_written_has_others(memory: World) -> None:
+    log = memory.new_log(**DENSE, cleanup_policy=("compact",))
+    for number in range(35):
+        append(log, b"x", keys=[b"%d" % number], timestamps=[NOW])
+    memory.settle()
+    old = log.segments[0]
+    job = log.compact(NOW)
+    while log.segments[0] is old:
+        token = next(job)
+        if token is not None:
+            memory.settle()
+    memory.call(lambda: log.truncate_to(5))
+    memory.run(job)
+    assert not log.active.indexes_saved
 
 
 def test_entries_lie_far_apart_where_what_must_stay_is_too_much(
