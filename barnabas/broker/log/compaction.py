@@ -215,6 +215,7 @@ class _Round:
         """
         log = self.log
         fresh = Segment(log.disk, log.directory, group[0].base, self.now_ms)
+        fresh.room = log.active.room
         path = fresh.path(LOG_SUFFIX)
         fresh.adopt(log.disk.open(path + CLEANED_SUFFIX, create=True))
         try:

@@ -5,9 +5,9 @@ lookup. Each entry is for `index.interval.bytes` of records, which whoever may a
 Kafka maps its index files, so that the system may drop their pages; maps are few, see `vm.max_map_count`.)
 
 What comes is counted where it comes; what goes is not. When what there was and what came pass the limit, a walk over
-all segments (`index_walk`) counts again what is there, and lets go of what lies on disk as well. What it must leave,
-indexes of segments that are written to or are not saved, may pass the limit by itself: then entries lie as far apart as
-they may.
+all segments (`index_walk`) counts again what is there, and lets go of what lies on disk as well. Until it is through,
+entries lie as far apart as they may: at a start, which makes indexes anew, none comes before the end. What it must
+leave, indexes of segments that are written to or are not saved, may pass the limit by itself: then that stays so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class IndexRoom:
 
     Attributes:
         held: what they took after the last walk.
-        crowded: whether what had to be left passed the limit then.
+        crowded: whether entries are to lie as far apart as they may: since a walk is due, or because what it had to
+            leave passes the limit.
         on_full: is called when a walk is due.
     """
 
@@ -62,6 +63,7 @@ class IndexRoom:
         self._came += size
         if self._came > self._due_at:
             self._due_at = _UNDER_WAY
+            self.crowded = True
             self.on_full()
 
     def walk_begins(self) -> None:

@@ -310,7 +310,7 @@ class Segment:
     def like(self) -> Segment:
         """The same file, to make its indexes anew while these are in use."""
         other = Segment(self._disk, self.directory, self.base, self.created_ms)
-        other._file, other.size = self._file, self.size
+        other._file, other.size, other.room = self._file, self.size, self.room
         return other
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,11 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.index_room import INDEX_BYTES_MAX, INDEX_INTERVAL_MAX, IndexRoom, index_bytes_max
 from barnabas.broker.log.index_walk import walk
+from barnabas.broker.log.room import Room
 from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
-from tests.broker.log.harness import NOW, World, append, batch, everything, manager_of
+from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, World, append, batch, everything, manager_of
 
 SIZE = len(batch(b"x"))
 DENSE: dict[str, Any] = {"index_interval_bytes": 0, "segment_bytes": SIZE * 10}
@@ -227,6 +229,42 @@ def test_what_a_log_brings_with_it_is_counted(memory: World) -> None:
     assert room._came == sum(held(log)) > 3 * FULL
 
 
+def test_a_start_makes_no_more_indexes_than_there_may_be(memory: World) -> None:
+    """There is no walk before all logs are open, and one that ends for want of memory is no start."""
+    config = TopicConfig(index_interval_bytes=0, segment_bytes=SIZE * 100)
+    log = memory.new_log(index_interval_bytes=0, segment_bytes=SIZE * 100)
+    fill(log, 2_000)
+    memory.settle()
+    assert sum(held(log)) > 39_000
+    log.release()
+    room = Room(4_000)
+    log = Log(memory.disk, str(PARTITION), PARTITION, TOPIC_ID, config, room=room)
+    memory.run(log.recover(clean=False, now_ms=NOW))
+    assert sum(held(log)) <= 4_000 + 20 * len(log.segments)
+    assert len(everything(memory, log)) == 2_000
+    assert room.indexes.crowded
+    memory.settle()
+    memory.run(log.flush())
+    memory.run(walk(room.indexes, [log]))
+    assert not room.indexes.crowded
+
+
+def test_compaction_makes_no_more_indexes_than_there_may_be(memory: World) -> None:
+    log = memory.new_log(index_interval_bytes=1 << 20, segment_bytes=SIZE * 1_000, cleanup_policy=("compact",))
+    for number in range(2_001):
+        append(log, b"x", keys=[b"%d" % number], timestamps=[NOW])
+    memory.settle()
+    log.configure(replace(log.config, index_interval_bytes=0))
+    room = log.active.room
+    assert room is not None
+    came = room._came
+    room.crowded = True
+    memory.run(log.compact(NOW))
+    assert sum(held(log)[:-1]) <= 24 * (len(log.segments) - 1)
+    assert room._came > came
+    assert log.active.like().room is room
+
+
 def test_a_segment_that_was_cut_while_its_indexes_were_written_has_others(memory: World) -> None:
     log = memory.new_log(**DENSE, cleanup_policy=("compact",))
     for number in range(35):
@@ -254,7 +292,7 @@ def test_entries_lie_far_apart_where_what_must_stay_is_too_much(
         dense = len(log.active.offsets)
         before, size = len(log.active.offsets.data), log.active.size
         fill(log, 3 * INDEX_INTERVAL_MAX // SIZE, 300)
-        assert len(log.active.offsets) - dense == 2, "one for each 64 KiB"
+        assert len(log.active.offsets) - dense == 3, "one for each 64 KiB"
         walked(memory, manager, 60_000)
     assert [each.message.count("until they take less") for each in caplog.records] == [1]
     assert f"take {before // 8 * 20} bytes, of 4000" in caplog.text
