@@ -119,7 +119,8 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     ApiKey.LIST_OFFSETS: (
         SLICED,
-        f"by time {list_offsets.BY_TIME_AT_ONCE}, of {search.HEADERS_AT_ONCE} batches' headers",
+        f"by time {list_offsets.BY_TIME_AT_ONCE}, of {search.LEARNED_AT_ONCE} segments' files, ",
+        f"{search.HEADERS_AT_ONCE} batches' headers",
         f"or {search.BATCHES_AT_ONCE} batches unpacked",
     ),
     ApiKey.METADATA: (f"{SLICE} topics and partitions a step", "300 bytes, and 70 of a partition", "error 3"),

@@ -41,8 +41,8 @@ from barnabas.protocol.records import SLICE_BYTES, BatchRewriter, Record, decode
 
 _GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step replaces: three files of each are renamed."""
-_LOOKED_AT_PER_STEP: Final = 500
-"""Segments of one log, which may have 20,000."""
+_LOOKED_AT_PER_STEP: Final = 100
+"""Segments of one log, which may have 20,000; of each a file is opened, where there is a `min.compaction.lag.ms`."""
 _LONG_MAX: Final = 2**63 - 1
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from barnabas.broker.log.place import begin_at, locate
-from barnabas.broker.log.search import first_in_segment
+from barnabas.broker.log.search import LEARNED_AT_ONCE, first_in_segment, largest_in_steps
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
+from barnabas.broker.ports import NotYet
 from barnabas.protocol.batch import LOG_OVERHEAD
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
 
 _LOG_END: Final = Isolation.LOG_END
+_ALL_TIME: Final = 2**63 - 1
+_knows_largest = attrgetter("knows_largest")
 _TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 
 
@@ -112,8 +117,8 @@ def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | N
         NotYet: bytes must be read first.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
-    first = max(log.segment_index(log.log_start_offset), 0)
-    for segment in log.segments[first:]:
+    segments, rest = _learnable(log)
+    for segment in segments:
         if segment.largest_timestamp < timestamp_ms:
             continue
         start = locate(log, segment, max(begin_at(log, segment, timestamp_ms), log.log_start_offset))
@@ -122,6 +127,8 @@ def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | N
         found = first_in_segment(log.apart, segment, start, timestamp_ms, log.log_start_offset)
         if found is not None:
             return found
+    if rest:
+        raise NotYet(largest_in_steps(log.apart, rest, timestamp_ms))
     return None
 
 
@@ -132,9 +139,12 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
         NotYet: bytes must be read first.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
+    segments, rest = _learnable(log)
+    if rest:
+        raise NotYet(largest_in_steps(log.apart, rest, _ALL_TIME))
     best: Segment | None = None
     largest = -1
-    for segment in log.segments[max(log.segment_index(log.log_start_offset), 0) :]:
+    for segment in segments:
         its = segment.largest_timestamp
         if its > largest:
             best, largest = segment, its
@@ -145,6 +155,16 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
     if position is None:
         return None
     return first_in_segment(log.apart, best, position, largest, best.base)
+
+
+def _learnable(log: LogView) -> tuple[Sequence[Segment], Sequence[Segment]]:
+    """The segments from the log start on: those whose largest timestamps can be had in one step, and the rest."""
+    segments = log.segments[max(log.segment_index(log.log_start_offset), 0) :]
+    unknown = [index for index, known in enumerate(map(_knows_largest, segments)) if not known]
+    if len(unknown) <= LEARNED_AT_ONCE:
+        return segments, ()
+    end = unknown[LEARNED_AT_ONCE]
+    return segments[:end], segments[end:]
 
 
 def _out_of_range(log: LogView, offset: int) -> KafkaError:

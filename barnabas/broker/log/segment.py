@@ -48,13 +48,13 @@ class Segment:
         doubted: whether an index was found wrong, or gone, where the segment is not.
         index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
         index_used: whether anybody has asked for an index of late (see `IndexRoom`).
+        knows_largest: whether `largest_timestamp` reads nothing any more.
         room: where the bytes of its indexes are counted; None before it is of a log.
     """
 
     __slots__ = (
         "_disk",
         "_file",
-        "_knows_largest",
         "_offsets",
         "_times",
         "base",
@@ -66,6 +66,7 @@ class Segment:
         "index_entries",
         "index_used",
         "indexes_saved",
+        "knows_largest",
         "max_timestamp",
         "max_timestamp_offset",
         "room",
@@ -79,7 +80,7 @@ class Segment:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self.room: IndexRoom | None = None
-        self._knows_largest = True
+        self.knows_largest = True
         self.directory = directory
         self.base = base
         self.created_ms = created_ms
@@ -117,7 +118,7 @@ class Segment:
         segment._file = disk.open(segment.path(LOG_SUFFIX))
         segment.size = segment.synced_size = segment._file.size
         segment.indexes_saved = True
-        segment._knows_largest = False
+        segment.knows_largest = False
         return segment
 
     def path(self, suffix: str) -> str:
@@ -153,7 +154,7 @@ class Segment:
         """
         if self._times is None:
             self._times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE))
-            if not self._knows_largest:  # else the file has nothing to tell, and may have been damaged since
+            if not self.knows_largest:  # else the file has nothing to tell, and may have been damaged since
                 self._learn_largest(self._times)
             self._came(len(self._times.data))
         self.index_used = True
@@ -173,7 +174,7 @@ class Segment:
             file.close()
 
     def _learn_largest(self, times: TimeIndex) -> None:
-        self._knows_largest = True
+        self.knows_largest = True
         if times.last_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = times.last_timestamp, times.last_offset
 
@@ -187,7 +188,7 @@ class Segment:
         Raises:
             NotYet: that entry must be read first.
         """
-        if not self._knows_largest:
+        if not self.knows_largest:
             self._learn_largest(TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX, TIME_ENTRY_SIZE, last=True)))
         return self.max_timestamp
 
@@ -202,7 +203,7 @@ class Segment:
         self.index_entries = 0
         self.indexes_saved = False
         self.doubted = False
-        self._knows_largest = True
+        self.knows_largest = True
 
     def take_indexes(self, offsets: bytes, times: bytes) -> None:
         """Go on with indexes that were kept elsewhere: its files do not hold them."""

@@ -11,20 +11,23 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import found, recovery, retention
+from barnabas.broker.log import found, reader, recovery, retention
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change
+from barnabas.broker.ports import NotYet
+from barnabas.protocol.errors import KafkaError
 from tests.broker.log.counting import calls
 from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, World, append, batch, manager_of
 
 SIZE = len(batch(b"x"))
 MANY = 1_200
+SOME = 400
 
 
-def made(memory):
+def made(memory, many=MANY):
     log = memory.new_log(segment_bytes=SIZE, retention_ms=-1, min_compaction_lag_ms=1)
-    fill(log)
+    fill(log, many)
     memory.disk.deliver()
     log.commit_all()
     return log
@@ -39,9 +42,9 @@ def told(monkeypatch, of, name, calls):
     """Note down what a function is called with from now on."""
     real = getattr(of, name)
 
-    def call(*what):
+    def call(*what, **more):
         calls.append(what)
-        return real(*what)
+        return real(*what, **more)
 
     monkeypatch.setattr(of, name, call)
 
@@ -210,3 +213,73 @@ def test_a_start_looks_at_some_of_the_segments_in_a_step(memory, monkeypatch, cl
         memory.settle()
     assert len(again.logs[PARTITION].segments) == MANY
     assert most < 4 * MANY
+
+
+@pytest.mark.parametrize(("number", "learned"), [(SOME - 1, SOME - 1), (130, 131), (20, 21)])
+def test_a_lookup_by_time_opens_some_files_a_step(memory, monkeypatch, number, learned):
+    """The largest timestamp of each segment stands in a file of its own."""
+    log = memory.restart(made(memory, SOME), clean=True)
+    opened: list[Any] = []
+    told(monkeypatch, Segment, "_load", opened)
+    jobs: list[Any] = []
+    found = None
+    while found is None:
+        before = len(opened)
+        try:
+            found = log.offset_for_timestamp(NOW + number)
+        except NotYet as pending:
+            search: Any = pending.token
+            search.begin(lambda job, ended: jobs.append((job, ended)))
+        assert len(opened) - before <= 60
+        while jobs:
+            job, ended = jobs.pop()
+            assert most_in_a_step(job, lambda: len(opened)) <= 60
+            ended(None)
+    assert (found.timestamp, found.offset) == (NOW + number, number)
+    assert learned <= len(opened) <= learned + 2, "no more than it takes"
+
+
+def test_the_youngest_record_of_many_segments_is_found_in_steps(memory, monkeypatch):
+    log = memory.restart(made(memory, SOME), clean=True)
+    opened: list[Any] = []
+    told(monkeypatch, Segment, "_load", opened)
+    searches: list[Any] = []
+    told(monkeypatch, reader, "largest_in_steps", searches)
+    with pytest.raises(NotYet):
+        log.offset_of_max_timestamp()
+    assert len(opened) <= 60
+    found = memory.call(log.offset_of_max_timestamp)
+    assert (found.timestamp, found.offset) == (NOW + SOME - 1, SOME - 1)
+    assert len(searches) == 2, "one for each who asked"
+
+
+def test_a_lookup_goes_on_where_segments_went_meanwhile(memory):
+    log = memory.restart(made(memory, SOME), clean=True)
+    with pytest.raises(NotYet) as caught:
+        log.offset_for_timestamp(NOW + SOME - 1)
+    log.commit_all()
+    log.raise_log_start_offset(100)
+    memory.run(log.retain(NOW))
+    jobs: list[Any] = []
+    search: Any = caught.value.token
+    search.begin(lambda job, ended: jobs.append((job, ended)))
+    for job, ended in jobs:
+        memory.run(job)
+        ended(None)
+    found = memory.call(lambda: log.offset_for_timestamp(NOW + SOME - 1))
+    assert found.offset == SOME - 1
+    memory.disk.remove(log.segments[150].path(".timeindex"))
+    log = memory.restart(log, clean=True)
+    memory.disk.remove(log.segments[90].path(".timeindex"))
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        memory.call(lambda: log.offset_for_timestamp(NOW + SOME - 1))
+    assert log.segments[90].doubted
+
+
+def test_a_look_at_what_is_dirty_opens_some_files_a_step(memory, monkeypatch):
+    log = memory.restart(made(memory, SOME), clean=True)
+    log.commit_all()
+    opened: list[Any] = []
+    told(monkeypatch, Segment, "_load", opened)
+    assert most_in_a_step(cleanable(log, NOW + 2 * SOME), lambda: len(opened)) <= 100
+    assert len(opened) >= SOME - 1
