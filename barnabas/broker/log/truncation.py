@@ -50,9 +50,9 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
         return truncate_fully_and_start_at(log, offset, log.active.created_ms)
     index = log.segment_index(offset)
     segment = log.segments[index]
-    end = segment.offsets.lookup(offset)
-    times = segment.times
-    max_timestamp, max_offset = times.last_timestamp, times.last_offset
+    end = segment.offsets.lookup(offset - 1)  # an entry that stays: of what comes before it the time index tells
+    segment.times  # noqa: B018  to be loaded
+    max_timestamp, max_offset = -1, segment.base
     unindexed = 0
     log_end = offset
     for position, header in scan(segment.file, end, segment.size):
@@ -73,7 +73,7 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     with undone_on_failure(log) as rename:
         gone_files = rename_all_away(log.disk, following[::-1], rename)
         segment.truncate(end, log_end)
-    if max_offset < log_end and max_timestamp > segment.max_timestamp:
+    if max_timestamp > segment.max_timestamp:
         segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_offset
     segment.bytes_since_index = unindexed
     log.discard(gone_files)

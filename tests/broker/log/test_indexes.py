@@ -148,3 +148,23 @@ def _state_of(log: Log, count: int) -> bytes:
     for producer_id in range(count):
         state.producers[producer_id] = log.producers.producers[producer_id]
     return state.snapshot()
+
+
+@pytest.mark.parametrize("interval", [0, 100, 200, 10_000])
+def test_what_a_cut_leaves_is_found_by_time(memory, interval):
+    """Wherever it is cut: at a batch that the indexes name, and anywhere between two."""
+    for end in range(1, 30):
+        log = memory.new_log(index_interval_bytes=interval, segment_bytes=15 * len(batch(b"x")))
+        times = [NOW + 2 * (number ^ 1) for number in range(30)]  # every second one is older than the one before
+        for time in times:
+            append(log, b"x", timestamps=[time])
+        memory.settle()
+        memory.call(lambda: log.truncate_to(end))  # noqa: B023
+        for wanted in range(NOW, NOW + 62, 2):
+            found = memory.call(lambda: log.offset_for_timestamp(wanted))  # noqa: B023
+            first = next((offset for offset in range(end) if times[offset] >= wanted), None)
+            assert (found and found.offset) == first
+        youngest = memory.call(log.offset_of_max_timestamp)
+        assert youngest.timestamp == max(times[:end])
+        log.release()
+        memory.disk.remove(log.directory)

@@ -45,6 +45,7 @@ class LogModel(RuleBasedStateMachine):
         )
         self.records = []
         self.deleted = {}
+        self.times = {}
         self.end = self.start = 0
         self.time = NOW
         self.sequence = 0
@@ -58,6 +59,7 @@ class LogModel(RuleBasedStateMachine):
         )
         assert (info.first_offset, info.last_offset) == (self.end, self.end + count - 1)
         self.records += [(self.end + i, key, value) for i, value in enumerate(values)]
+        self.times |= {self.end + i: self.time for i in range(count)}
         self.end += count
 
     @rule()
@@ -68,6 +70,7 @@ class LogModel(RuleBasedStateMachine):
         assert (again.duplicate, again.first_offset) == (True, info.first_offset)
         self.sequence += 1
         self.records.append((self.end, b"p", b"p"))
+        self.times[self.end] = self.time
         self.end += 1
 
     @precondition(lambda self: self.end > self.start)
@@ -163,6 +166,15 @@ class LogModel(RuleBasedStateMachine):
         if following:
             header = headers_in(got.records)[0]
             assert header.base_offset <= following[0] < header.next_offset
+
+    @precondition(lambda self: self.records)
+    @rule(data=st.data(), later=st.booleans())
+    def look_up_by_time(self, data, later):
+        time = self.times[data.draw(st.sampled_from(self.records))[0]] + later
+        found = self.world.call(lambda: self.log.offset_for_timestamp(time))
+        first = next((o for o, _, _ in self.records if self.times[o] >= time), None)
+        assert (found and found.offset) == first
+        assert found is None or found.timestamp == self.times[found.offset]
 
     @rule()
     def let_it_settle(self):
