@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
-from barnabas.broker.log import Log, LogManager
+from barnabas.broker.log import Log, LogManager, index_walk
 from barnabas.broker.log.index_room import INDEX_BYTES_MAX, INDEX_INTERVAL_MAX, IndexRoom, index_bytes_max
 from barnabas.broker.log.index_walk import walk
 from barnabas.broker.log.room import Room
@@ -161,6 +161,75 @@ def test_what_nobody_asked_for_goes_first(memory: World) -> None:
     assert [bool(size) for size in held(log)] == [False] * 6 + [True]
 
 
+def test_nothing_goes_while_there_is_room_and_what_was_used_long_ago_goes_first(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 85)
+    memory.settle()
+    room = IndexRoom(sum(held(log)))
+    memory.run(walk(room, [log]))
+    assert all(held(log))
+    assert not room.crowded
+    room.limit -= 1
+    memory.run(walk(room, [log]))
+    assert [bool(size) for size in held(log)] == [False] * 5 + [True] * 4
+    memory.call(lambda: log.offset_for_timestamp(NOW + 5))
+    room.limit = sum(held(log)) - 1
+    memory.run(walk(room, [log]))
+    assert [bool(size) for size in held(log)] == [True] + [False] * 7 + [True], "it was asked for since"
+
+
+def test_a_walk_looks_at_some_segments_a_step(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 95)
+    memory.settle()
+    monkeypatch.setattr(index_walk, "_SEGMENTS_PER_STEP", 4)
+    room = IndexRoom(1 << 20)
+    assert len(list(walk(room, [log]))) == 3
+    assert room.held == sum(held(log)), "each is counted once"
+    jobs = walk(IndexRoom(0), [log])
+    gone = [held(log).count(0) for _ in jobs]
+    assert gone == [0, 0, 0, 0, 0, 0, 4, 8, 9]
+
+
+def test_the_indexes_of_the_active_segment_stay(memory: World) -> None:
+    """After a clean start they are on disk as they are in memory."""
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    log = memory.restart(log, clean=True)
+    assert log.active.indexes_saved
+    assert log.active.index_entries == len(log.active.offsets) == 4
+    memory.run(walk(IndexRoom(0), [log]))
+    assert held(log)[-1]
+
+
+def test_what_found_no_room_on_disk_stays(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 9)
+    memory.settle()
+    memory.disk.capacity = memory.disk.used + 2 * SIZE
+    fill(log, 2)
+    memory.settle()
+    assert not log.segments[0].indexes_saved
+    before = held(log)
+    memory.run(log.flush())
+    memory.run(walk(IndexRoom(0), [log]))
+    assert held(log) == before
+
+
+def test_what_is_read_again_is_counted(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    memory.settle()
+    room = log.active.room
+    assert room is not None
+    room.limit = 0
+    memory.run(walk(room, [log]))
+    room.limit = 1 << 20
+    looked_up(memory, log)
+    assert room._came == sum(held(log)[:-1])
+
+
 def test_the_largest_timestamp_costs_one_entry(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
     log = memory.new_log(**DENSE)
     fill(log, 35)
@@ -215,6 +284,51 @@ def test_a_walk_is_due_when_the_limit_is_passed(memory: World) -> None:
     assert walked(memory, manager) == 0, "there is no other before it is due"
     fill(log, 160)
     assert walked(memory, manager) == 1
+
+
+@pytest.mark.parametrize(("held", "more"), [(0, 800), (300, 500), (750, 100), (800, 100), (5_000, 100)])
+def test_the_next_walk_is_due_when_the_limit_is_passed_again(held: int, more: int) -> None:
+    """Not before an eighth of it has come: a walk goes through 20,000 segments."""
+    room = IndexRoom(800)
+    asked: list[bool] = []
+    room.on_full = lambda: asked.append(room.crowded)
+    room.came(800)
+    assert not asked
+    assert not room.crowded
+    for _ in range(3):
+        room.came(1)
+    assert asked == [True], "it is asked for once"
+    room.walk_begins()
+    room.came(9)
+    assert room.crowded, "until it is through"
+    room.walk_ended(held)
+    assert room.crowded == (held > 800)
+    room.came(more - 9)
+    assert len(asked) == 1
+    room.came(1)
+    assert len(asked) == 2
+    room.walk_begins()
+    room.came(10_000)
+    assert len(asked) == 2, "another cannot begin meanwhile"
+    room.walk_ended(0)
+    room.came(1)
+    assert len(asked) == 3, "what has come meanwhile counts for the next"
+    room = IndexRoom(800)
+    room.on_full = lambda: asked.append(True)
+    room.walk_begins()  # the look of a minute, while it is crowded
+    room.came(801)
+    assert len(asked) == 3
+
+
+def test_it_is_said_only_where_entries_lie_far_apart_for_long(caplog: pytest.LogCaptureFixture) -> None:
+    room = IndexRoom(800)
+    with caplog.at_level(logging.WARNING):
+        room.came(801)
+        room.walk_begins()
+        room.walk_ended(800)
+        assert not caplog.records
+        room.walk_ended(801)
+        assert len(caplog.records) == 1
 
 
 def test_what_a_log_brings_with_it_is_counted(memory: World) -> None:
