@@ -140,14 +140,14 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     segments, rest = _learnable(log)
-    if rest:
-        raise NotYet(largest_in_steps(log.apart, rest, _ALL_TIME))
     best: Segment | None = None
     largest = -1
     for segment in segments:
         its = segment.largest_timestamp
         if its > largest:
             best, largest = segment, its
+    if rest:  # not before: what cannot be read is told by who reads it here
+        raise NotYet(largest_in_steps(log.apart, rest, _ALL_TIME))
     if best is None:
         return None
     offset = best.max_timestamp_offset

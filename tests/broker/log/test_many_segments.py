@@ -283,3 +283,20 @@ def test_a_look_at_what_is_dirty_opens_some_files_a_step(memory, monkeypatch):
     told(monkeypatch, Segment, "_load", opened)
     assert most_in_a_step(cleanable(log, NOW + 2 * SOME), lambda: len(opened)) <= 100
     assert len(opened) >= SOME - 1
+
+
+@pytest.mark.parametrize("gone", [5, 90])
+def test_a_segment_that_cannot_be_asked_for_its_youngest_record_is_told(memory, gone):
+    """Behind fifty that nobody had read, it was looked for without an end."""
+    log = memory.restart(made(memory, SOME), clean=True)
+    memory.disk.remove(log.segments[gone].path(".timeindex"))
+    asked = 0
+
+    def ask():
+        nonlocal asked
+        asked += 1
+        assert asked < 10
+        return log.offset_of_max_timestamp()
+
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        memory.call(ask)
