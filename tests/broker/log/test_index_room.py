@@ -439,3 +439,12 @@ def test_the_log_grows_dense_again_once_there_is_room(memory: World) -> None:
 )
 def test_a_small_container_holds_less(account: int, limit: int) -> None:
     assert index_bytes_max(BrokerConfig(queued_max_request_bytes=account)) == limit
+
+
+def test_indexes_that_a_stop_put_elsewhere_are_counted(memory: World) -> None:
+    log = memory.new_log(**DENSE)
+    fill(log, 35)
+    segment, room = log.segments[0], IndexRoom(1_000_000)
+    segment.room = room
+    segment.take_indexes(bytes(segment.offsets.data), bytes(segment.times.data))
+    assert room._came == segment.index_bytes >= FULL
