@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from barnabas import Admin, Broker
+from barnabas.protocol.errors import BarnabasError
 from tests.client.served import APACHE, BARNABAS, QUICK, SETTINGS, Served
 from tests.oracle.kafka import Kafka, KafkaUnavailable, java, libs
 
@@ -35,8 +36,9 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def itself(running: Kafka) -> bool:
     """Whether it is that answers there."""
     kept = (running.data_dir / "meta.properties").read_text()
-    with Admin(f"127.0.0.1:{running.port}") as admin:
+    with suppress(BarnabasError), Admin(f"127.0.0.1:{running.port}") as admin:
         return f"cluster.id={admin.describe_cluster().cluster_id}" in kept.split()
+    return False  # another one's controller listens there: it answers, and knows no METADATA
 
 
 def _serve(request: pytest.FixtureRequest, setting: str, protocol: str) -> Iterator[Served]:
