@@ -36,6 +36,7 @@ from tests.broker.host import bystander
 from tests.broker.host.fake_core import api_versions_request
 from tests.broker.node.world import batch
 from tests.cli.process import Process, broker
+from tests.hostile.meter import UNIT_MS, unit_ns
 from tests.measured import TooMuch
 
 pytestmark = [
@@ -51,7 +52,8 @@ LEFT_S_MAX = 10.0
 LOG_BYTES_MAX = 200_000
 ANSWER_S_MAX = 0.2
 """Five to twenty times what is usual: 8 to 46 ms over all sieges while six others load two processors. Before each was
-mended it was 0.3 s to minutes. As for the memory, a test in which it is more is played three times (`measured`)."""
+mended it was 0.3 s to minutes. As for the memory, a test in which it is more is played three times (`measured`). On a
+machine that is slower than that of docs/SPEED.md, at this moment by the measure of `meter.unit`, it is so much more."""
 
 
 def memory(process: Process, what: str) -> int:
@@ -200,8 +202,9 @@ def siege(
         print(f"siege: {measured}; idle after {idle_s:.1f} s, its memory after {small_s:.1f}")
         assert process.end() == 0
         assert sum(map(len, process.errors)) < log_bytes
-        if max(one.worst_s for name, one in answers.items() if name in held) > ANSWER_S_MAX:
-            raise TooMuch(measured)
+        worst_s = max(one.worst_s for name, one in answers.items() if name in held)
+        if worst_s > ANSWER_S_MAX and worst_s > ANSWER_S_MAX * (slowness := unit_ns() / 1e6 / UNIT_MS):
+            raise TooMuch(f"{measured}, on a machine that is {slowness:.1f} times as slow")
 
 
 def state(process: Process) -> dict[str, Any]:
