@@ -24,7 +24,12 @@ def own_bytes(buffers: Iterable[Buffer]) -> int:
     Records are views into maps of files, or into blocks that are there anyway, but for those that were copied out of a
     file or put together.
     """
-    return sum(len(one) for one in buffers if type(one) is not memoryview or type(one.obj) in _OWN)
+    return sum(map(own_bytes_of, buffers))
+
+
+def own_bytes_of(one: Buffer) -> int:
+    """The same of one."""
+    return len(one) if type(one) is not memoryview or type(one.obj) in _OWN else 0
 
 
 def pages(size: int) -> mmap.mmap | bytearray:

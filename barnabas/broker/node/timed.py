@@ -31,6 +31,7 @@ class LogJobs:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._next_deadline_ms = core.logs.next_deadline_ms
 
     def tick(self, now_ms: int) -> None:
         """Hand the jobs that are due to the queue."""
@@ -41,5 +42,4 @@ class LogJobs:
 
     def next_deadline_ms(self) -> int | None:
         """When a job is due."""
-        core = self._core
-        return core.logs.next_deadline_ms() if core.phase is _READY else None
+        return self._next_deadline_ms() if self._core.phase is _READY else None

@@ -22,8 +22,8 @@ from typing import Final, TypeAlias
 
 from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.types import FetchData, OffsetMetadata
-from barnabas.broker.pages import own_bytes
+from barnabas.broker.log.types import OffsetMetadata
+from barnabas.broker.pages import own_bytes, own_bytes_of
 from barnabas.broker.ports import NotYet
 from barnabas.broker.replica import damage, given
 from barnabas.broker.replica.delayed_fetch import DelayedFetch
@@ -94,7 +94,8 @@ def _bytes_max(shared: Shared, params: FetchParams) -> int:
     Asked once for an answer: what is read for it makes memory short by itself, and is not to be read in vain.
     """
     params.passed = PARTITIONS_AT_ONCE_MAX
-    return min(params.max_bytes, SHORT_BYTES) if shared.account.short else params.max_bytes
+    account = shared.account
+    return min(params.max_bytes, SHORT_BYTES) if account.total > account.low else params.max_bytes  # `short`, spelt out
 
 
 def fetch_in_steps(
@@ -259,7 +260,7 @@ def read_partitions(
             left_bytes = max(0, left_bytes - size)
             if len(results) > params.passed and hosted.shared.account.short:
                 left_bytes = 0
-            copied_bytes += own_bytes((result.records,))
+            copied_bytes += own_bytes_of(result.records)
             if copied_bytes >= COPIED_AT_ONCE_MAX:
                 break
     return results, ends
@@ -297,11 +298,8 @@ def _read(
             return diverged, log.log_end_offset
     if params.held and partition.shared.leader_throttle.holds_back(partition, params.replica_id):
         max_bytes, min_one = 0, False
-    data: FetchData = log.read(offset, max_bytes, params.isolation, min_one)
-    result = FetchResult(
-        0, data.records, data.high_watermark, data.last_stable_offset, data.log_start_offset, start=data.start
-    )
-    return result, data.log_end_offset
+    start, records, watermark, stable, log_start, log_end = log.read(offset, max_bytes, params.isolation, min_one)
+    return FetchResult(0, records, watermark, stable, log_start, start=start), log_end
 
 
 def _learn(
@@ -360,18 +358,16 @@ def _park(
             params.held = shared.leader_throttle.exceeded(step_ms)
         fresh, _ = read_partitions(hosted, params, asked, room)
         if len(fresh) < len(asked):
-            _read_many(hosted, params, asked, respond_with, step_ms, again=True, begun=fresh, room=room)
+            then = _responding(hosted, params, respond)
+            _read_many(hosted, params, asked, then, step_ms, again=True, begun=fresh, room=room)
         else:
             _respond(hosted, params, fresh, respond, step_ms)
-
-    def respond_with(fresh: FetchResults, at_ms: int) -> None:
-        _respond(hosted, params, fresh, respond, at_ms)
 
     def answer(then_ms: int) -> None:
         if len(asked) <= PARTITIONS_AT_ONCE_MAX:
             shared.when_read(partial(read_afresh, _bytes_max(shared, params)), then_ms, reader=params.consumer)
         else:
-            _read_many(hosted, params, asked, respond_with, then_ms, again=True)
+            _read_many(hosted, params, asked, _responding(hosted, params, respond), then_ms, again=True)
 
     if len(starts) > PARTITIONS_AT_ONCE_MAX:
         _park_in_steps(hosted, params, starts, answer, deadline_ms, now_ms)
@@ -426,6 +422,11 @@ def _respond(
             hosted.shared.run(given.sum_up_apart(hosted, results, apart), ended)
             return
     _send(hosted, params, results, respond, now_ms)
+
+
+def _responding(hosted: HostedPartitions, params: FetchParams, respond: Respond) -> Callable[[FetchResults, int], None]:
+    """`_respond`, for a job to end with."""
+    return lambda results, now_ms: _respond(hosted, params, results, respond, now_ms)
 
 
 def _send(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int) -> None:

@@ -139,7 +139,7 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     elif key == ApiKey.FETCH:
         from barnabas.protocol.kafka import fetch_again
 
-        _answers[key] = fetch_again.answer
+        _again[key], _answers[key] = fetch_again, fetch_again.answer
     elif key == ApiKey.API_VERSIONS:
         from barnabas.protocol.kafka import versions_again
 
