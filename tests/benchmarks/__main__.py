@@ -49,6 +49,13 @@ def main() -> int:
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help=f"how many pairs ({PAIRS}; fewer than 6 prove little)")
     parser.add_argument("--turns", action="store_true", help="with --against: small requests, both revisions at once")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="with --turns: of this checkout's brokers alone",
+    )
     options = parser.parse_args()
     chosen = options.only.split(",")
     unknown = sorted(set(chosen) - {*GROUPS, *ON_REQUEST})
@@ -59,6 +66,8 @@ def main() -> int:
         parser.error(f"--pairs {options.pairs}: at least 1")
     if options.turns and not options.against:
         parser.error("--turns is of --against REV")
+    if options.set and not options.turns:
+        parser.error("--set is of --turns")
     if options.kafka and options.alone:
         parser.error("--kafka and --alone exclude each other")
 
@@ -66,7 +75,7 @@ def main() -> int:
     if options.against:
         try:
             if options.turns:
-                return turns.measure(options.against, options.pairs)
+                return turns.measure(options.against, options.pairs, options.set)
             return pairs.measure(options.against, options.only, options.pairs)
         except pairs.NoSuchRevision as error:
             parser.error(str(error))

@@ -9,7 +9,7 @@ hardly depends on who else uses the machine.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.benchmarks import load, servers
@@ -55,20 +55,26 @@ def _turns(ours: Server, theirs: Server) -> Iterator[tuple[str, float]]:
             yield f"{name}, server CPU", cpu_us[ours.pid] / cpu_us[theirs.pid]
 
 
-def measure(revision: str, starts: int) -> int:
-    """Measure and print; 1 when a row is harmed.
+def measure(revision: str, starts: int, settings: Sequence[str] = ()) -> int:
+    """Measure and print; 1 when a row is harmed. `settings` (NAME=VALUE) are of this checkout's brokers alone.
 
     Raises:
         NoSuchRevision: git does not know the revision.
         RuntimeError: a broker did not start.
     """
     ratios: dict[str, list[float]] = {}
+    flags = [each for setting in settings for each in ("--set", setting)]
     with checkout(revision) as tree, stage(ROOT) as here, stage(tree) as there:
         for number in range(starts):
             for mode in MODES:
                 with contextlib.ExitStack() as stack:
                     place: tuple[Path, Path] = (here, there) if number % 2 == 0 else (there, here)
-                    started = {each: stack.enter_context(servers.barnabas(mode=mode, place=each)) for each in place}
+                    started = {
+                        each: stack.enter_context(
+                            servers.barnabas(*(flags if each == here else ()), mode=mode, place=each)
+                        )
+                        for each in place
+                    }
                     for name, ratio in _turns(started[here], started[there]):
                         ratios.setdefault(f"{name}, records {mode}", []).append(ratio)
             print(f"start {number + 1} of {starts}", flush=True)

@@ -40,8 +40,9 @@ def test_each_turn_is_a_pair_of_ours_and_theirs_and_who_begins_changes(monkeypat
     places: list[Path] = []
 
     @contextlib.contextmanager
-    def broker(*, mode: str, place: Path) -> Iterator[Server]:
+    def broker(*flags: str, mode: str, place: Path) -> Iterator[Server]:
         places.append(place)
+        assert flags == (("--set", "barnabas.busy.poll.us=0") if place == Path("here") else ())
         yield Server(mode, 1 if place == Path("here") else 2, 0)
 
     monkeypatch.setattr(servers, "barnabas", broker)
@@ -52,7 +53,7 @@ def test_each_turn_is_a_pair_of_ours_and_theirs_and_who_begins_changes(monkeypat
     )
     told: dict[str, list[float]] = {}
     monkeypatch.setattr(turns, "report", lambda ratios, kinds, revision: told.update(ratios) or 0)
-    assert turns.measure("v1", 2) == 0
+    assert turns.measure("v1", 2, ["barnabas.busy.poll.us=0"]) == 0
     assert places == [Path("here"), Path("there"), Path("there"), Path("here")]
     assert len(told) == 2 * len(turns.SHAPES)
     assert all(each == [0.5] * 4 for each in told.values())
