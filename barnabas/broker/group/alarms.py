@@ -23,7 +23,7 @@ class Alarm(TimerTask):
     __slots__ = ("_ring",)
 
     def __init__(self, ring: Callable[[int], object]) -> None:
-        TimerTask.__init__(self)
+        self._prev = self._next = None  # as `TimerTask` does
         self.deadline_ms = _NEVER
         self._ring = ring
 

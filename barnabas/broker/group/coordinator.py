@@ -77,8 +77,9 @@ class GroupCoordinator:
         self._forgets = False
         self._expiry = Alarm(self._expire_all)
         self._alarms = self.shared.alarms
-        self._timer = self._alarms.timer
-        self._told_ms: int | None = None
+        self.timer = self._alarms.timer
+        self.told_ms: int | None = None
+        """What `next_deadline_ms` last said."""
         register(registry, self.shared.counts, self.groups)
 
     # Time
@@ -95,19 +96,13 @@ class GroupCoordinator:
     def drain(self, now_ms: int) -> None:
         """What was due at once; the end of every step."""
         self._alarms.now_ms = now_ms
-        if self._timer.due:
+        if self.timer.due:
             self._alarms.ring_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        self._told_ms = deadline_ms = self._timer.next_deadline_ms()
+        self.told_ms = deadline_ms = self.timer.next_deadline_ms()
         return deadline_ms
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is due, nor anything earlier than `next_deadline_ms` last said."""
-        timer = self._timer
-        return timer.earliest_ms == self._told_ms and not timer.due
 
     # Leadership
 

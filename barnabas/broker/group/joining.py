@@ -188,8 +188,10 @@ def _add(
         protocols,
     )
     first = not group.members
-    member.said_size = size_of_member(member)
-    if not _has_room(shard, group, address, member.said_size + first * size_of_text(request.protocol_type)):
+    size = member.said_size = size_of_member(member)
+    if first:
+        size += size_of_text(request.protocol_type)
+    if not _has_room(shard, group, address, size):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     member.address = address
     member.is_new = True

@@ -23,14 +23,10 @@ from typing import Final
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.answering import answer_all
 from barnabas.broker.group.group import Group, Member, Pending
-from barnabas.broker.group.membership import (
-    as_told,
-    remove_member,
-    take_pending,
-)
+from barnabas.broker.group.membership import remove_member, take_pending
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.state import CAN_REBALANCE, GroupState
 from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import GroupRecord
 from barnabas.broker.jobs import Job
@@ -139,7 +135,7 @@ def prepare(shard: Shard, group: Group, now_ms: int) -> None:
 
 def prepare_or_complete(shard: Shard, group: Group, now_ms: int) -> None:
     """A member has come: begin a rebalance, or end the one under way if nobody else is waited for."""
-    if group.can_rebalance:
+    if group.state in CAN_REBALANCE:
         prepare(shard, group, now_ms)
     else:
         maybe_complete(shard, group, now_ms)
@@ -149,7 +145,7 @@ def maybe_complete(shard: Shard, group: Group, now_ms: int) -> None:
     """End the join phase if all are there; that of a group which was empty ends when its delay does."""
     if group.state is _PREPARING and group.previous_state is not _EMPTY and group.all_joined:
         complete_join(shard, group, now_ms)
-    else:
+    elif group.waits_for_ids:
         maybe_hurry(shard, group, now_ms)
 
 
@@ -222,7 +218,7 @@ def _begin_generation(shard: Shard, group: Group, now_ms: int) -> None:
     for member in group.members.values():
         reply = group.unpark_join(member)
         if reply is not None:
-            answers.append((reply, as_told(reply, joined(group, member))))
+            answers.append((reply, joined(group, member)))  # which names a protocol, so any version can be told it
             if member.member_id == group.leader:  # all wait for it: the first to be told
                 answers[0], answers[-1] = answers[-1], answers[0]
         member.is_new = False

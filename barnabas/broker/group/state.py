@@ -43,8 +43,8 @@ FOLLOWS: Final = frozenset(
 )
 """(state, next state)"""
 
-CAN_REBALANCE: Final = frozenset({_EMPTY, _COMPLETING, _STABLE})
-"""From where a rebalance may begin."""
+CAN_REBALANCE: Final = (_EMPTY, _COMPLETING, _STABLE)
+"""From where a rebalance may begin; no set, for to hash a member of an enum is a call."""
 
 
 class Status(Enum):

@@ -54,7 +54,10 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
+    told_type, told_name = request.protocol_type, request.protocol_name
+    if (told_type is not None or told_name is not None) and (
+        _differ(told_type, group.protocol_type) or _differ(told_name, group.protocol)
+    ):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is _PREPARING or group.newcomers is not None:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -64,8 +67,8 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
     if group.state is _STABLE:
         shard.answer(reply, _assigned(group, member), now_ms)
         return
-    # One that waited already asked over another connection, and is to ask no more; Kafka leaves it unanswered.
-    answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
+    if member.syncing is not None:  # over another connection, and is to ask no more; Kafka leaves it unanswered
+        answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
     member.syncing = reply
     if group.leader == member.member_id:
         _assign(shard, group, request.assignments, now_ms)

@@ -26,7 +26,7 @@ def check_named(services: Services, context: RequestContext, operation: Operatio
     Raises:
         KafkaError: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID.
     """
-    if not may(services, context, operation, group_id):
+    if services.authorise is not allow_all and not may(services, context, operation, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -55,7 +55,11 @@ def until_committed(shards: Iterable[Shard], context: RequestContext, now_ms: in
 
 def nothing_left(services: Services) -> bool:
     """Whether a group's request has left nothing to do (see `registry`): most set an alarm off and no earlier one."""
-    return not services.replicas.actions and services.groups.is_settled
+    if services.replicas.actions:
+        return False
+    groups = services.groups
+    timer = groups.timer
+    return timer.earliest_ms == groups.told_ms and not timer.due
 
 
 def serve(
