@@ -58,6 +58,7 @@ from barnabas.protocol.requests.sync_group import SyncGroupResponse
 ID_REQUIRED_FROM: Final = 4
 SKIP_ASSIGNMENT_FROM: Final = 9
 
+_ID_REQUIRED = ErrorCode.MEMBER_ID_REQUIRED
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
 
@@ -161,7 +162,7 @@ def _join_new(
         if not shard.shared.holdings.room_for(address, size):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         give_out(shard, group, member_id, address, size, request.session_timeout_ms, now_ms)
-        required = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+        required = JoinGroupResponse(error_code=_ID_REQUIRED, member_id=member_id)
         say_joined(shard, reply, required, now_ms)
     else:
         _add(shard, group, request, protocols, member_id, reply, now_ms)

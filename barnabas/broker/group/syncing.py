@@ -31,6 +31,7 @@ from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResp
 from barnabas.protocol.requests.leave_group import MemberIdentity, MemberResponse
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
+_NONE, _REBALANCE = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
 
@@ -126,7 +127,7 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, reply: Reply, now_ms: int
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     keep_alive(shard, group, member, now_ms)
-    code = ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
+    code = _REBALANCE if group.state is _PREPARING else _NONE
     shard.answer(reply, HeartbeatResponse(error_code=code), now_ms)
 
 

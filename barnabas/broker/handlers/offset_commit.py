@@ -38,6 +38,7 @@ from barnabas.protocol.requests.offset_commit import (
 )
 
 _IDS_FROM = 10
+_NONE = ErrorCode.NONE  # once, as all that every commit asks for
 
 
 def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> bool:
@@ -70,7 +71,7 @@ def _commit_again(
         or (services.authorise is not allow_all and not _may_commit(services, request, context, state))
     ):
         return False
-    told = OneCommitResponse(request.name, request.topic_id, request.index, ErrorCode.NONE)
+    told = OneCommitResponse(request.name, request.topic_id, request.index, _NONE)
     try:
         shard = services.groups.shard_of(request.group_id)
         one = Commit(key, request.offset, request.leader_epoch, "", state.topic_id)

@@ -35,7 +35,7 @@ FIRST_EPOCH: Final = 1
 """Of a group that nobody has joined yet (Apache Kafka 4.3); its first subscription makes it 2."""
 NOTHING: Final[Assignment] = {}
 SAID_NOTHING: Final = Subscription()
-_HAS_NOTHING: Final = Current()
+_HAS_NOTHING, _STABLE = Current(), MemberState.STABLE
 _Key = TypeVar("_Key", str, tuple[str, ...])
 
 
@@ -378,7 +378,7 @@ class ConsumerGroup:
 
 def is_reconciled(current: Current, target_epoch: int) -> bool:
     """Whether a member has reached its target."""
-    return current.state is MemberState.STABLE and current.epoch == target_epoch
+    return current.state is _STABLE and current.epoch == target_epoch
 
 
 def partitions_of(given: Given | Assignment) -> int:

@@ -54,6 +54,8 @@ from barnabas.protocol.requests.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
+_STABLE = MemberState.STABLE
+
 logger = logging.getLogger(__name__)
 
 
@@ -167,7 +169,7 @@ def _has_its_share(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether what a member has is all that the target of the group's epoch gives it: only its epoch is another."""
     current, target = member.current, group.targets.get(member.member_id, NOTHING)
     if (
-        current.state is not MemberState.STABLE
+        current.state is not _STABLE
         or group.target_epoch != group.epoch
         or len(current.assigned) != len(target)
         or current.epoch > group.target_epoch

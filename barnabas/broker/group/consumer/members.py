@@ -37,6 +37,8 @@ AGAIN_MS: Final = 500
 NAMES_PER_ALARM: Final = 40
 """Topics of a group, all of which are gone through for each member that goes (0.1 µs each), that count as one alarm."""
 
+_UNREVOKED: Final = MemberState.UNREVOKED_PARTITIONS
+
 logger = logging.getLogger(__name__)
 
 
@@ -62,7 +64,7 @@ def _session_over(shard: Shard, group: ConsumerGroup, member: ConsumerMember, no
 def watch_revocation(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """A member that is to give partitions up has its rebalance timeout for it."""
     alarm = member.rebalance
-    if member.current.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
+    if member.current.state is not _UNREVOKED or member.classic is not None:
         if alarm is not None:
             shard.shared.alarms.stop(alarm)
         return
