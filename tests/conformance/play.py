@@ -1,17 +1,23 @@
 """Play scenarios against one broker: side by side where they can be, with one restart for all that need one.
 
-Those that want settings of their own come last, after one more restart for each.
+Those that want settings of their own have a broker of their own, one after the other beside all else: most of what they
+do is to wait.
 """
 
 import dataclasses
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias
 
 from tests.conformance.batches import batch
 from tests.conformance.scenario import KILL, STOP, Facts, Scenario, Step, Steps
 from tests.conformance.targets import Target
 from tests.conformance.world import Late, World, bearing, now_ms, records
+
+Make: TypeAlias = Callable[[Path, dict[str, str]], Target]
+"""What gives a broker of one make, not started yet, in this directory and with these settings beside those of all."""
 
 WORKERS = 12
 WARM_ROUNDS = 60
@@ -69,16 +75,35 @@ def _only_late(scenario: Scenario, outcome: Outcome) -> bool:
 
 
 def play(
-    target: Target, scenarios: Iterable[Scenario], told: Callable[[str], None] = lambda text: None
+    make: Make, directory: Path, scenarios: Iterable[Scenario], told: Callable[[str], None] = lambda text: None
 ) -> dict[str, Outcome]:
-    """Start the broker, play, and stop it. A scenario that missed nothing but a time is played again, alone."""
+    """Start brokers below this directory, play, and stop them.
+
+    A scenario that missed nothing but a time is played again, alone.
+    """
     asked = list(scenarios)
-    out: dict[str, Outcome] = {}
+    of_their_own = [each for each in asked if each.settings]
+    with ThreadPoolExecutor(1) as beside:
+        apart = beside.map(lambda each: _apart(make(directory / each.id, each.settings), each, told), of_their_own)
+        as_all = [each for each in asked if not each.settings]
+        out = _together(make(directory / "broker", {}), as_all, told) if as_all else {}
+        out |= dict(zip([each.id for each in of_their_own], apart, strict=True))
+    return {each.id: out[each.id] for each in asked}
+
+
+def _world(target: Target) -> World:
+    """It is started, and warm."""
     target.start()
+    world = World(target.name, target.port, target.data_dir, target.peer_port, target.secret)
+    warm(world)
+    return world
+
+
+def _together(target: Target, asked: list[Scenario], told: Callable[[str], None]) -> dict[str, Outcome]:
+    out: dict[str, Outcome] = {}
     try:
-        world = World(target.name, target.port, target.data_dir, target.peer_port, target.secret)
-        warm(world)
-        here = [each for each in asked if each.restart is None and not each.settings]
+        world = _world(target)
+        here = [each for each in asked if each.restart is None]
         free = [each for each in here if not each.alone]
         # The longest waits first, so that the last ones do not stand in line alone.
         with ThreadPoolExecutor(WORKERS) as pool:
@@ -90,15 +115,18 @@ def play(
                 told(f"{target.name}: {each.id} played alone")
         for step in (STOP, KILL):
             out |= _restart(target, world, [each for each in asked if each.restart is step], step)
-        for each in [each for each in asked if each.settings]:
-            target.stop()
-            target.set(each.settings)
-            target.start()
-            out[each.id] = _alone(world, each)
-            told(f"{target.name}: {each.id} played with settings of its own")
     finally:
         target.stop()
-    return {each.id: out[each.id] for each in asked}
+    return out
+
+
+def _apart(target: Target, scenario: Scenario, told: Callable[[str], None]) -> Outcome:
+    try:
+        outcome = _alone(_world(target), scenario)
+        told(f"{target.name}: {scenario.id} played with settings of its own")
+    finally:
+        target.stop()
+    return outcome
 
 
 def _one(world: World, each: Scenario) -> Outcome:

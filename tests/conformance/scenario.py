@@ -15,7 +15,7 @@ The facts it returns (short strings, see `world.py`) are compared with the recor
   broker is down, and so files can be looked at or cut; `yield START` returns when it serves again. All such scenarios
   go through these points together, so one restart serves them all.
 - `alone=True` keeps a heavy one (hundreds of sockets, megabytes) away from the others' clocks.
-- `settings` are of the broker, beside those that all have: such a scenario is played last, after a restart with them.
+- `settings` are of the broker, beside those that all have: such a scenario has a broker of its own.
 - `ours=True` is for what needs our HTTP side (metrics): Apache Kafka is not asked.
 - `differs` holds the facts in which ours is meant to differ, and `note` says why; any other difference is a failure.
 """

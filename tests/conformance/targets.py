@@ -46,9 +46,6 @@ class Target(Protocol):
     peer_port: int
     secret: bytes
 
-    def set(self, settings: dict[str, str]) -> None:
-        """Add settings, or change them, from the next start on."""
-
     def start(self) -> None:
         """Start, and return once it serves."""
 
@@ -68,7 +65,6 @@ class ApacheKafka:
         self._kafka = Kafka(directory, {**SETTINGS, **(settings or {})}, quick=True)
         self.port, self.data_dir = self._kafka.port, self._kafka.data_dir
         self.peer_port, self.secret = self.port, b""  # without an authorizer a replica is whoever says so
-        self.set = self._kafka.settings.update
         self.start, self.stop, self.kill = self._kafka.start, self._kafka.stop, self._kafka.kill
 
 
@@ -90,7 +86,6 @@ class Barnabas:
             "barnabas.cluster.secret.file": str(directory / "secret"),
         }
         self._settings = {**SETTINGS, **OUR_SETTINGS, **listeners, **(settings or {})}
-        self.set = self._settings.update
         self._process = ServerProcess(directory / "broker.out", self.port, START_SECONDS_MAX)
 
     def start(self) -> None:

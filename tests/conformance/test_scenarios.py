@@ -1,6 +1,7 @@
 """Every conformance scenario on our broker, a process of its own, against what Apache Kafka 4.3.0 was recorded to say.
 
-One player runs them side by side on one broker (many do nothing but wait); each test then looks at its own outcome.
+One player runs them side by side on one broker (many do nothing but wait), but for those that want settings of their
+own; each test then looks at its own outcome.
 `./dev oracle` plays the same against a real Apache Kafka; `scenario.py` says how to add one.
 """
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 def outcomes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Outcome]:
     ours = [item for item in request.session.items if getattr(item, "module", None) is request.module]
     names = [item.callspec.params["id_"] for item in ours if hasattr(item, "callspec")]
-    return play(Barnabas(tmp_path_factory.mktemp("conformance")), [ALL[name] for name in names])
+    return play(Barnabas, tmp_path_factory.mktemp("conformance"), [ALL[name] for name in names])
 
 
 def shown(scenario: Scenario, outcome: Outcome) -> str:
