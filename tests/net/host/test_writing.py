@@ -23,6 +23,8 @@ class Told(asyncio.Protocol):
 class Forgetful(asyncio.WriteTransport):
     """asyncio's transport as Python 3.13.0 has it: `writelines` leaves bytes and tells nobody."""
 
+    __module__ = "asyncio.selector_events"
+
     def __init__(self) -> None:
         super().__init__()
         self.written: list[Buffer] = []
@@ -54,3 +56,14 @@ def test_a_loop_that_forgets_to_tell_is_given_the_last_buffer_alone(monkeypatch,
     write_all(transport, buffers)
     assert transport.written == buffers
     assert transport.paused == bool(buffers)
+
+
+def test_a_transport_that_is_not_asyncios_is_given_all_at_once_under_every_python(monkeypatch):
+    class OfAnotherLoop(Forgetful):
+        __module__ = "uvloop.loop"
+
+    monkeypatch.setattr(writing, "FORGETFUL", True)
+    transport = OfAnotherLoop()
+    write_all(transport, [b"1", b"2", b"3"])
+    assert transport.written == [b"1", b"2", b"3"]
+    assert not transport.paused, "one of them was written alone"
