@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.account import KEPT, PARKED, RECEIVED, Account
+from barnabas.broker.account import KEPT, PARKED, RECEIVED, Account, text_bytes
 
 
 def test_sums_by_holder_and_kind_agree_with_the_total() -> None:
@@ -48,3 +48,13 @@ def test_it_tells_when_memory_is_short_and_when_something_was_released() -> None
     account.on_released = lambda: told.append("released")
     account.release(1, KEPT, 60)
     assert told == ["short", "released"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("", 49), ("a" * 10, 59), ("\u00e9" * 10, 83), ("a\u00e9", 75), ("\u20ac" * 10, 94), ("\U0001f600" * 10, 116)],
+)
+def test_a_text_has_one_size_under_every_python_and_whatever_was_asked_of_it(text: str, size: int) -> None:
+    assert text_bytes(text) == size
+    text.encode()
+    assert text_bytes(text) == size

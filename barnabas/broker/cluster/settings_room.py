@@ -7,9 +7,9 @@ much is INVALID_CONFIG. What an older release stored beyond it stays, and may be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from sys import getsizeof
 from typing import Final
 
+from barnabas.broker.account import text_bytes
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 VALUE_BYTES_MAX: Final = 32_767
@@ -34,12 +34,12 @@ def bytes_of(settings: Mapping[str, str], owner: str = "") -> int:
 
 def entry_bytes(name: str, value: str | None) -> int:
     """What one of them takes; nothing when it is not set."""
-    return 0 if value is None else getsizeof(name) + getsizeof(value) + _ENTRY_BYTES
+    return 0 if value is None else text_bytes(name) + text_bytes(value) + _ENTRY_BYTES
 
 
 def owner_bytes(group_id: str) -> int:
     """What a group with settings takes beside them; nothing for "", which is none."""
-    return getsizeof(group_id) + _OWNER_BYTES if group_id else 0
+    return text_bytes(group_id) + _OWNER_BYTES if group_id else 0
 
 
 class SettingsRoom:

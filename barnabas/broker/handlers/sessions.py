@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.broker.account import KEPT, Account
+from barnabas.broker.account import KEPT, Account, text_bytes
 from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.handlers.asked import UNKNOWN_MAX, Asked, Key, forget, in_steps, merge
 from barnabas.broker.jobs import Job
@@ -312,7 +311,7 @@ class FetchSessions:
             self._count(session, -1)
 
     def _charge(self, session: Session) -> None:
-        name_bytes = max(getsizeof(session.holder[1]) - PARTITION_BYTES, 0)
+        name_bytes = max(text_bytes(session.holder[1] or "") - PARTITION_BYTES, 0)
         size = (1 + len(session.asked)) * PARTITION_BYTES + name_bytes
         session.charged_bytes = self._account.change(session.connection_id, KEPT, session.charged_bytes, size)
 
