@@ -13,7 +13,7 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
             "A coordinator answers before what it wrote is committed.",
             "committed offsets",
             2,
-            ("barnabas.broker.group.shard:Shard.answer", "if not self.behind:", "if True:"),
+            ("barnabas.broker.group.shard:Shard.answer", " or not self.behind:", " or True:"),
         ),
         "zombies_commit": plant_of_several(
             "A commit counts whoever makes it, in whatever generation or epoch.",
