@@ -74,7 +74,7 @@ _LEADER_EPOCH: Final = 4
 
 _Known: TypeAlias = tuple[str | None, int, int, int, int, int, int, str, str, bytes, int, int, int, int, int]
 """client_id; of the request replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, rack_id; of its
-topic the name and id; of its partition all but the offset and what followers say."""
+topic the name and id; of its partition all but the offset and the tagged fields, which followers alone send."""
 _known: Final[dict[int, dict[bytes, _Known]]] = {}
 _KEY: Final = int(ApiKey.FETCH)
 _ONE: Final = 2  # as the count of a compact array
