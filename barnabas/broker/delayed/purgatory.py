@@ -23,6 +23,7 @@ from typing import Any, Final
 from barnabas.broker.delayed.operation import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.delayed.timer import Timer
 from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.planned import PLANNED
 
 PURGE_INTERVAL_COUNT: Final = 1000
 REAPER_TICK_MS: Final = 200
@@ -164,6 +165,8 @@ class Purgatory:
                     self.finished.pop(operation, None)
         if not watchers and self.watchers.get(key) is watchers:
             del self.watchers[key]
+        if self.estimated_total - self.timer.size > self.purge_interval:
+            PLANNED.count += 1  # a purge
         return count
 
     def cancel(self, operation: DelayedOperation) -> None:

@@ -27,6 +27,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from barnabas.broker.planned import PLANNED
+
 TICK_MS: Final = 1
 WHEEL_SIZE: Final = 20
 
@@ -138,6 +140,7 @@ class Timer:
         wheel = self._wheel
         if deadline_ms < wheel.soon_ms:
             self.due.append(task)
+            PLANNED.count += 1
             return
         while deadline_ms >= wheel.end_ms:
             wheel = wheel.overflow or self._grow(wheel)
@@ -156,7 +159,9 @@ class Timer:
             bucket.until_ms = expiration_ms + tick_ms
             self.queued_total += 1
             heapq.heappush(self._queue, (expiration_ms, self.queued_total, bucket))
-            self.earliest_ms = self._queue[0][0]
+            if self.earliest_ms is None or expiration_ms < self.earliest_ms:
+                self.earliest_ms = expiration_ms
+                PLANNED.count += 1
 
     def cancel(self, task: TimerTask) -> bool:
         """Take `task` out of its bucket; False when it lies in none (never added, due, cancelled before).

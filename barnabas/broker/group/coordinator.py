@@ -78,8 +78,6 @@ class GroupCoordinator:
         self._expiry = Alarm(self._expire_all)
         self._alarms = self.shared.alarms
         self.timer = self._alarms.timer
-        self.told_ms: int | None = None
-        """What `next_deadline_ms` last said."""
         register(registry, self.shared.counts, self.groups)
 
     # Time
@@ -101,8 +99,7 @@ class GroupCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        self.told_ms = deadline_ms = self.timer.next_deadline_ms()
-        return deadline_ms
+        return self.timer.next_deadline_ms()
 
     # Leadership
 

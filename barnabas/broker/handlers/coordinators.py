@@ -56,12 +56,8 @@ def until_committed(shards: Iterable[Shard], context: RequestContext, now_ms: in
 
 
 def nothing_left(services: Services) -> bool:
-    """Whether a group's request has left nothing to do (see `registry`): most set an alarm off and no earlier one."""
-    if services.replicas.actions:
-        return False
-    groups = services.groups
-    timer = groups.timer
-    return timer.earliest_ms == groups.told_ms and not timer.due
+    """Whether a group's request has left nothing to do (see `registry`); what it has planned the core knows."""
+    return not (services.replicas.actions or services.groups.timer.due)
 
 
 def serve(

@@ -2,7 +2,8 @@
 
 A handler's module has the API's stem for a name and one function, `handle(services, request, context, now_ms)`. It is
 imported when its API is first asked for, so that a broker is up before it has loaded what nobody uses yet. A handler
-that returns True promises that it has left nothing to do: nothing was parked, scheduled or deferred.
+that returns True promises that it has left nothing for the end of the step: no action, nothing deferred or due at once.
+What it has planned for later the core sees (`broker/planned.py`).
 """
 
 from __future__ import annotations

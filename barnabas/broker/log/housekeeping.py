@@ -36,6 +36,7 @@ from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.removal import Removal
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.steady import SteadyTime
+from barnabas.broker.planned import PLANNED
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
@@ -185,6 +186,7 @@ class Housekeeping:
         due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
         due = min(due, self._removal.deadline_ms)
         self._deadline_ms = None if due == _NEVER else due
+        PLANNED.count += 1
 
     def due_jobs(self, now_ms: int) -> list[Job[None]]:
         """The jobs whose turn has come."""

@@ -42,6 +42,7 @@ from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.node.settings_in_force import SettingsInForce
 from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.node.timed import LogJobs, Timed
+from barnabas.broker.planned import PLANNED
 from barnabas.broker.ports import Controller, Disk, Entropy, Peers, WallClock
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
@@ -56,6 +57,7 @@ _FIRST_PHASE: Final = startup.FIRST_PHASE
 _NEW: Final = startup.Phase.NEW
 _RECOVERING: Final = startup.Phase.RECOVERING
 _READY: Final = startup.Phase.READY
+_ALONE: Final = 3  # who acts in time in a broker that stands alone
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +111,7 @@ class Core:
         """Why the start failed, once it has: the broker will never be ready."""
         self.rescheduled = True
         """Whether `next_deadline_ms` may say something earlier than when it was last asked."""
+        self._told_at = -1
         self.jobs = JobQueue(lambda: self.on_jobs())
         self.logs = LogManager(disk, config, self.settings.of, clock)
         self.metadata = MetadataLog(
@@ -259,12 +262,18 @@ class Core:
         if self.phase is _READY:  # `_serve_or_hold`, spelt out: every request comes this way
             try:
                 if self.handlers[context.api_key](self.services, request, context, now_ms) and not self._deferred:
+                    if PLANNED.count != self._told_at:
+                        self.rescheduled = True
                     return
             except Exception as fault:
                 self._failed(request, context, fault)
+            self._drain(now_ms)
+            # Rooms of a cluster have plans of their own. Apart from these nobody else is due earlier than was told.
+            if PLANNED.count != self._told_at or self._deferred or self.replicas.actions or len(self.timed) > _ALONE:
+                self.rescheduled = True
         else:
             self._serve_or_hold(request, context)
-        self._settle(now_ms)
+            self._settle(now_ms)
 
     def handle_peer(self, request: Any, context: RequestContext, now_ms: int) -> None:
         """As `handle`, of a request by another broker."""
@@ -315,6 +324,7 @@ class Core:
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""
         self.rescheduled = False
+        self._told_at = PLANNED.count
         if self.phase is _NEW:
             return None
         if self._deferred:
@@ -344,6 +354,9 @@ class Core:
 
     def _settle(self, now_ms: int) -> None:
         self.rescheduled = True
+        self._drain(now_ms)
+
+    def _drain(self, now_ms: int) -> None:
         if self._deferred:
             self._run_deferred()
         for drain in self._drains:

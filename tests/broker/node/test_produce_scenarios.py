@@ -235,7 +235,7 @@ def test_flush_messages_1_answers_only_after_the_sync() -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_produce_for_which_nobody_waits_moves_no_deadline_and_any_other_may(acks: int) -> None:
+def test_the_host_asks_anew_when_something_is_due_earlier_and_only_then(acks: int) -> None:
     world = World()
     world.create()
     world.settle()
@@ -244,7 +244,32 @@ def test_a_produce_for_which_nobody_waits_moves_no_deadline_and_any_other_may(ac
     assert not world.core.rescheduled
     consumer = world.fetch({("t", 0): 1}, wait_ms=500)
     assert world.core.rescheduled
-    world.settle()
+    due_ms = world.core.next_deadline_ms()
+    patient = world.fetch({("t", 0): 1}, wait_ms=5000)
+    assert not world.core.rescheduled
+    hasty = world.fetch({("t", 0): 1}, wait_ms=100)
+    assert world.core.rescheduled
+    assert due_ms is not None
+    assert (world.core.next_deadline_ms() or due_ms) < due_ms
     assert world.produce({("t", 0): batch(b"b")}, acks=acks).done
     assert consumer.done
-    assert world.core.rescheduled
+    assert patient.done
+    assert hasty.done
+    assert not world.core.rescheduled  # what is over is due no more
+
+
+def test_the_host_asks_anew_when_enough_is_over_to_be_purged() -> None:
+    world = World(fetch_purgatory_purge_interval_requests=2)
+    world.create()
+    world.create("u")
+    asked = {("t", 0): 0, ("u", 0): 0}
+    rounds = []
+    for number in range(4):
+        world.settle()
+        assert not world.fetch(asked, wait_ms=60_000).done
+        world.core.next_deadline_ms()
+        assert world.produce({("t", 0): batch(b"a")}).done
+        asked["t", 0] = number + 1
+        rounds.append(world.core.rescheduled)
+    assert rounds == [False, False, True, False]
+    assert world.core.replicas.shared.fetch.watched <= 2
