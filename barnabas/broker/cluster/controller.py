@@ -170,9 +170,6 @@ class LocalController:
                 results.append(TopicResult("", topic_id, fault.kept()))
             if number % SMALL_MAX == 0:
                 yield None
-        if not records:
-            done(results)
-            return
 
         def committed(fault: KafkaError | None) -> None:
             for result in results:
@@ -180,7 +177,15 @@ class LocalController:
                     result.error = result.error or fault
             done(results)
 
-        if self._turns.alone:
+        def seen(fault: KafkaError | None) -> None:
+            for result in results:
+                if fault is not None and result.topic_id in self._image.topics_by_id:
+                    result.error = fault  # what was about to go is there still
+            done(results)
+
+        if not records:
+            self._writing.settled(seen)
+        elif self._turns.alone:
             yield from self._writing.write_in_slices(records, committed)
         else:
             self._writing.write(records, committed)
@@ -242,7 +247,7 @@ class LocalController:
             done(errors if fault is None else [one or fault for one in errors])
 
         if validate_only or not records:
-            done(errors)
+            self._writing.settled(committed)
         elif self._turns.alone:
             yield from self._writing.write_alone(records, committed)
         else:
@@ -260,7 +265,7 @@ class LocalController:
         state = None if topic is None else topic.partitions.get(proposal.partition.partition)
         code = judge(self.pending, proposal, state)
         if code:
-            self._defer(lambda: done(IsrAnswer(code)))
+            self._refuse(code, done)
             return
         assert topic is not None
         assert state is not None
@@ -270,7 +275,7 @@ class LocalController:
             terms = self.terms_of(topic.name)
             record = resigned(self.pending, proposal.partition.partition, state, proposal.isr, terms)
         if record is None:
-            self._defer(lambda: done(IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)))
+            self._refuse(ErrorCode.INELIGIBLE_REPLICA, done)
             return
         leader_epoch = state.leader_epoch + (record.leader is not None)
         recovering = state.recovering if record.recovering is None else record.recovering
@@ -278,6 +283,13 @@ class LocalController:
         if record.leader not in (None, state.leader):  # it has ended a reassignment, in which this leader goes
             answer = IsrAnswer(ErrorCode.NEW_LEADER_ELECTED)
         self._writing.write([record], lambda fault: done(answer if fault is None else IsrAnswer(fault.code)))
+
+    def _refuse(self, code: int, done: Callable[[IsrAnswer], None]) -> None:
+        def settled(fault: KafkaError | None) -> None:
+            answer = IsrAnswer(code if fault is None else fault.code)
+            self._defer(lambda: done(answer))
+
+        self._writing.settled(settled)
 
     def _with_isr(self, proposal: IsrProposal, state: PartitionState) -> PartitionChange:
         """What a partition becomes with the ISR proposed."""
@@ -357,7 +369,7 @@ class LocalController:
             self._defer(lambda: done(fault))
             return
         if not records:
-            self._defer(lambda: done(None))
+            self._writing.settled(lambda fault: self._defer(lambda: done(fault)))
         elif self._turns.alone:
             yield from self._writing.write_in_slices(records, done)
         else:
@@ -367,6 +379,10 @@ class LocalController:
         """What the settings of a topic say of who may lead it."""
         given = self.pending.topic_overrides(topic)
         return terms_from(given, self._config, eligible=ELIGIBLE in self.pending.features)
+
+    def settled(self, done: Commit) -> None:
+        """For what is found in the pending image without a turn: `done` hears when that is committed, or lost."""
+        self._writing.settled(done)
 
     @property
     def pending(self) -> Image:
@@ -397,17 +413,15 @@ class LocalController:
         results: list[TopicResult],
         done: Done,
     ) -> Job[None]:
-        if not records:
-            done(results)
-            return
-
         def committed(fault: KafkaError | None) -> None:
             if fault is not None:
                 for result in results:
                     result.error = result.error or fault
             done(results)
 
-        if self._turns.alone:
+        if not records:
+            self._writing.settled(committed)
+        elif self._turns.alone:
             yield from self._writing.write_alone(records, committed)
         else:
             self._writing.write(records, committed)

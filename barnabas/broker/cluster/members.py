@@ -139,7 +139,7 @@ class Members:
             return
         self._evidence.alive(beat.broker_id)
         if told.record is None:  # as nearly always: nothing is to be decided
-            done(None, told)
+            self._controller.settled(lambda fault: done(fault, told if fault is None else None))
             return
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:

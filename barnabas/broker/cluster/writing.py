@@ -22,6 +22,18 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 SLICES_MAX: Final = 4
 """Slices that are in flight at a time: what is committed with one sync is put in force in one step."""
 
+
+class _Seen:
+    """A decision over records that are in flight still, `left` of them; `fault` is that of the first that was lost."""
+
+    __slots__ = ("done", "fault", "left")
+
+    def __init__(self, left: int, done: Commit) -> None:
+        self.left = left
+        self.done = done
+        self.fault: KafkaError | None = None
+
+
 logger = logging.getLogger(__name__)
 
 
@@ -61,14 +73,18 @@ class Writing:
         self._defer = defer
         self._go_on = go_on
         self._in_flight: list[Sequence[MetadataRecord]] = []
+        self._seen: list[_Seen] = []
         self._refused = ""
         self._committed = image
         self.pending = image.copy()
 
     @property
     def under_way(self) -> int:
-        """The records that were appended and are not committed yet, and for each operation `OPERATION` more."""
-        return sum(map(len, self._in_flight)) + OPERATION * len(self._in_flight)
+        """The records that were appended and are not committed yet, and for each operation `OPERATION` more.
+
+        Those that wait with it (`settled`) count as operations, too: all of them may be told in one step.
+        """
+        return sum(map(len, self._in_flight)) + OPERATION * (len(self._in_flight) + len(self._seen))
 
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
@@ -152,6 +168,8 @@ class Writing:
                 done(fault)
             except Exception as defect:
                 answer_defect(defect, done)
+            if self._seen:
+                self._tell_seen(fault)
             self._go_on()
 
         try:
@@ -165,6 +183,28 @@ class Writing:
         self._in_flight.append(records)
         self.pending.apply(records)
         return True
+
+    def settled(self, done: Commit) -> None:
+        """For what changes nothing: `done` hears when all that it saw in the pending image is committed, or lost.
+
+        At once if nothing is in flight. So does Kafka's `QuorumController` with operations that give no records: nobody
+        is told of what may never have been.
+        """
+        if self._in_flight:
+            self._seen.append(_Seen(len(self._in_flight), done))
+        else:
+            done(None)
+
+    def _tell_seen(self, fault: KafkaError | None) -> None:
+        for one in self._seen:
+            one.left -= 1
+            one.fault = one.fault or fault
+        while self._seen and not self._seen[0].left:  # who came later has as many before him, or more
+            one = self._seen.pop(0)
+            try:
+                one.done(one.fault)
+            except Exception as defect:
+                answer_defect(defect, one.done)
 
     def _say_refused(self, refusal: KafkaError) -> None:
         """Say it once: on a full disk whoever waits for room tries again every second."""
