@@ -230,6 +230,7 @@ class Adversary:
         self._kill(fault, broker)
         chance = self._world.chance(f"flip at {fault.at_ms}")
         path = broker.device.flip_in_the_last(chance, TOPIC)
+        broker.flipped = bool(path)
         self._world.note(f"a bit of {path} at {broker.name} is another")
         self._tell(Flipped(broker.name))
 

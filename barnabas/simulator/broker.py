@@ -43,6 +43,7 @@ class BrokerProcess:
         incarnation: how often it was started.
         host: the shipped host of this incarnation, None while none runs.
         stops: whether it was told to end cleanly.
+        flipped: whether a bit of its disk was turned since it served last.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class BrokerProcess:
         self.incarnation = 0
         self.host: Host | None = None
         self.stops = False
+        self.flipped = False
         self._alone = alone
         self._failed_in = -1
         self._loop: ProcessLoop | None = None

@@ -278,6 +278,28 @@ class Completed(NamedTuple):
     answered: bool
 
 
+class Overlooked(NamedTuple):
+    """After a turn an operation still waits for a partition that it need not wait for: up to here it is committed."""
+
+    broker: str
+    partition: str
+    offset: int
+
+
+class Held(NamedTuple):
+    """What a broker keeps for others, in bytes, told when it has changed: in all, by what it is, and by whose it is.
+
+    `limit`: how much it may be. `gone`: connections that are no more and for which it keeps something all the same.
+    """
+
+    broker: str
+    total: int
+    limit: int
+    of_kinds: int
+    of_holders: int
+    gone: tuple[int, ...] = ()
+
+
 class Asked(NamedTuple):
     """A broker has read a request."""
 
@@ -402,6 +424,8 @@ Event: TypeAlias = (
     | Parted
     | Parked
     | Completed
+    | Overlooked
+    | Held
     | Asked
     | Answered
     | Grouped

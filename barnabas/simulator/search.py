@@ -46,6 +46,7 @@ REACHED: Final = (
     *(f"error {code} {ErrorCode(code).name}" for code in sorted(COUNTED)),
     "fencings by evidence",
     "fencings by timeout",
+    "flips found",
     "half-open connections",
     "logs cut",
     "moves begun",

@@ -16,6 +16,7 @@ from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
 from barnabas.simulator.history import Answered, Asked, Gone, Looked, Tell
+from barnabas.simulator.memory_watch import MemoryWatch
 from barnabas.simulator.metadata_watch import MetadataWatch
 from barnabas.simulator.parked_watch import ParkedWatch
 from barnabas.simulator.proposal_watch import ProposalFrames
@@ -61,6 +62,7 @@ class BrokerWatch:
         self._replicas = ReplicaWatch(tell, peers)
         self._groups = GroupWatch(tell)
         self._parked = ParkedWatch(tell)
+        self._memory = MemoryWatch(tell)
         self._knows_losses = False
 
     def look(self, broker: BrokerProcess) -> None:
@@ -74,6 +76,7 @@ class BrokerWatch:
             self._replicas = ReplicaWatch(self._tell, self._peers)
             self._groups = GroupWatch(self._tell)
             self._parked.begin()
+            self._memory = MemoryWatch(self._tell)
             self._knows_losses = False
         self._metadata.look(broker, core)  # first: an ISR that is smaller lets more be committed
         if core.phase not in _LOOKED_AT:
@@ -81,11 +84,15 @@ class BrokerWatch:
         if core.ready:
             if not self._knows_losses:
                 self._knows_losses = True
-                broker.machine.world.count("starts that found a loss", core.logs.losses.count > 0)
+                found = core.logs.losses.count > 0
+                broker.machine.world.count("starts that found a loss", found)
+                broker.machine.world.count("flips found", found and broker.flipped)
+                broker.flipped = False
             self._groups.look(broker, core)
         if core.phase is not Phase.HOSTING:  # while it stops it leads until the others have taken over
             self._replicas.look(broker, core)
         seen, logs = self._seen, core.logs.logs
+        rose: list[TopicPartition] = []
         if len(seen) > len(logs):
             for partition in [one for one in seen if one not in logs]:
                 self._forget(broker, partition)
@@ -96,11 +103,14 @@ class BrokerWatch:
             if known is not log:
                 self._forget(broker, partition)
             stands = log.high_watermark, log.log_end_offset
+            if log.high_watermark > watermark:
+                rose.append(partition)
             seen[partition] = log, *stands
             key = broker.machine.world.incarnations.key(log.topic_id, partition)
             self._tell(Looked(broker.name, self._incarnation, key, *stands))
             self._replicas.moved(broker, core, partition, log)
-        self._parked.look(broker, core)
+        self._parked.look(broker, core, rose)
+        self._memory.look(broker, core)
 
     def _forget(self, broker: BrokerProcess, partition: TopicPartition) -> None:
         log, _, _ = self._seen.pop(partition, _UNSEEN)

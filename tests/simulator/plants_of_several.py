@@ -196,5 +196,31 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "if False:",
             ),
         ),
+        "parked_without_a_look": Plant(
+            "Whoever comes to wait is parked without a look at what is there by then.",
+            (
+                Change(
+                    "barnabas.broker.delayed.purgatory:Purgatory.try_complete_else_watch",
+                    "if operation.try_complete(now_ms):\n        return True\n    operation.purgatory",
+                    "operation.purgatory, operation.keys, operation.listed = self, keys, len(keys)\n"
+                    "    for key in keys:\n"
+                    "        self.watchers.setdefault(key, {})[operation] = None\n"
+                    "    self.estimated_total += 1\n"
+                    "    self.timer.add(operation, now_ms + operation.timeout_ms)\n"
+                    "    return False\n"
+                    "    operation.purgatory",
+                ),
+            ),
+            "parked",
+            5,
+            SEVERAL,
+            0,  # as the seed says: some have batches apart, so that a request waits while others of it are committed
+        ),
+        "kept_for_who_is_gone": plant_of_several(
+            "What is kept of a connection's waiting stays when it ends.",
+            "bounds",
+            0,
+            ("barnabas.broker.replica.shared:Shared.disconnected", "self.waiting.pop(connection_id, None)", "pass"),
+        ),
     }
 )

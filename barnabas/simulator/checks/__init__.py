@@ -43,6 +43,7 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.agreement import Agreement
     from barnabas.simulator.checks.anew import Anew
     from barnabas.simulator.checks.answers import Answers
+    from barnabas.simulator.checks.bounds import Bounds
     from barnabas.simulator.checks.committed_offsets import CommittedOffsets
     from barnabas.simulator.checks.consumed import Consumed
     from barnabas.simulator.checks.decisions import Decisions
@@ -88,6 +89,7 @@ def all_checks() -> list[Check]:
         Agreement(),
         EpochCaches(),
         ParkedOperations(),
+        Bounds(),
         Answers(),
         CommittedOffsets(),
         Owners(),

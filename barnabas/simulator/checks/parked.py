@@ -1,4 +1,4 @@
-"""Every parked operation ends once, by its deadline, and with an answer.
+"""Every parked operation ends once, by its deadline, and with an answer; none waits for what is there.
 
 A fetch that has waited for the disk may be parked after its deadline: it ends with the next tick.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Completed, Parked
+from barnabas.simulator.history import Completed, Overlooked, Parked
 from barnabas.simulator.world import Broken
 
 LATE_MS_MAX: Final = 100
@@ -24,7 +24,7 @@ class ParkedOperations(Check):
         self._parked_ms: dict[tuple[str, int, int], int] = {}
         self._late_turns: dict[tuple[str, int, int], int] = {}
         self._ended: set[tuple[str, int, int]] = set()
-        self.rules = {Parked: self._parked, Completed: self._completed}
+        self.rules = {Parked: self._parked, Completed: self._completed, Overlooked: self._overlooked}
 
     def _parked(self, event: Parked) -> None:
         key = (event.broker, event.incarnation, event.operation)
@@ -47,3 +47,8 @@ class ParkedOperations(Check):
         self._parked_ms.pop(key, None)
         self._late_turns.pop(key, None)
         self._ended.add(key)
+
+    def _overlooked(self, event: Overlooked) -> None:
+        raise Broken(
+            f"parked: an operation of {event.broker} waits for {event.partition}, which has all up to {event.offset}"
+        )
