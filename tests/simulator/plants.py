@@ -60,6 +60,16 @@ PLANTS: Final = MappingProxyType(
             "order",
             10,
         ),
+        "marker_kept": Plant(
+            "The marker of a clean stop is still there after the start that took it for one.",
+            (
+                Change(
+                    "barnabas.broker.log.manager:LogManager.load", "disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)", "pass"
+                ),
+            ),
+            "epochs",
+            0,
+        ),
         "watermark_off_by_one": Plant(
             "A leader without followers commits one record that is not there.",
             (
