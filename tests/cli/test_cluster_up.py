@@ -303,7 +303,8 @@ def test_ports_follow_the_first_and_settings_go_by_the_number_of_brokers(tmp_pat
     plan = plan_for(tmp_path / "five", 5, 20_000)
     assert [one.port for one in plan.brokers] == [20_000, 20_001, 20_002, 20_003, 20_004]
     lines = (tmp_path / "five" / "broker-5.properties").read_text().splitlines()
-    assert {"node.id=5", "min.insync.replicas=2", "default.replication.factor=3"} <= set(lines)
+    replicas = {"default.replication.factor=3", "offsets.topic.replication.factor=3"}
+    assert {"node.id=5", "min.insync.replicas=2", *replicas} <= set(lines)
     plan_for(tmp_path / "one", 1, 20_000)
     lines = (tmp_path / "one" / "broker-1.properties").read_text().splitlines()
     assert {"min.insync.replicas=1", "offsets.topic.replication.factor=1"} <= set(lines)

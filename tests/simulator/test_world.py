@@ -9,9 +9,11 @@ import sys
 import pytest
 
 from barnabas.simulator.clock import BEGINNING_MS, Clock
+from barnabas.simulator.faults import JUMP
 from barnabas.simulator.loop import ProcessLoop, new_loop
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.network import Network
+from barnabas.simulator.plan import draw
 from barnabas.simulator.workload import ClientProcess
 from barnabas.simulator.world import MS, SECOND, Broken, World
 
@@ -47,6 +49,22 @@ def test_a_clock_runs_fast_jumps_and_starts_anew() -> None:
     clock.jump(60_000)
     clock.restart(2 * SECOND)
     assert (clock.mono_ns(), clock.now_ms()) == (2 * SECOND, BEGINNING_MS - 3000 + 165_000)
+
+
+def test_seeds_draw_clocks_up_to_five_percent_off_and_jumps_of_up_to_two_hours() -> None:
+    gained = []
+    for seed in range(60):
+        world = World(str(seed))
+        clock = Machine(world, Network(world), "one", "10.0.0.1").clock
+        before = clock.mono_ns()
+        world.run(100 * SECOND)
+        gained.append(round((clock.mono_ns() - before - 100 * SECOND) / SECOND, 2))
+    assert 0 in gained
+    assert -5 <= min(gained) < -4
+    assert 4 < max(gained) <= 5
+    jumps = [fault.jump_ms for seed in range(200) for fault in draw(str(seed)).faults if fault.kind == JUMP]
+    assert -7_200_000 <= min(jumps) < -6_000_000
+    assert 6_000_000 < max(jumps) <= 7_200_000
 
 
 @pytest.mark.parametrize("fast_ppm", [-50_000, -1, 0, 7, 50_000])
