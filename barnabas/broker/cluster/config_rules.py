@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.records import Config, MetadataRecord
-from barnabas.broker.cluster.settings_room import SettingsRoom
+from barnabas.broker.cluster.settings_room import SettingsRoom, check_values
 from barnabas.broker.cluster.succession import MIN_ISR
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
@@ -29,6 +29,10 @@ _KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
 
 _GROUPS_BYTES_MIN: Final = 1_048_576
 """Of a batch of the groups' log: a large group's record has hardly less."""
+CHANGED_SETTINGS_WEIGHT: Final = 5
+"""A resource whose settings change costs as much as so many partitions: about 100 µs."""
+_CHARACTERS_WEIGHT: Final = 500
+"""So many characters of its values cost as much as one: a list of 32 KB takes more than a ms."""
 _AT_CLUSTER_LEVEL: Final = "Cannot update these configs at default cluster level: {}"
 _MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
 _MIN_ISR_REMOVED: Final = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
@@ -50,6 +54,10 @@ class Alteration:
     name: str
     operation: int
     value: str | None
+
+
+Changes: TypeAlias = tuple[int, str, Sequence[Alteration]]
+"""What is to change of one resource: its type, its name, and how."""
 
 
 def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> TopicConfig:
@@ -103,10 +111,22 @@ def check_new_settings(broker: BrokerConfig, room: SettingsRoom, topic: str, set
     Raises:
         KafkaError: INVALID_CONFIG.
     """
+    check_values({}, settings)
     config = check_topic_settings(broker, settings)
     if topic == OFFSETS_TOPIC:
         _check_groups_log(config, settings)
     room.take({}, settings)
+
+
+def work_of(settings: Iterable[str | None]) -> int:
+    """What it takes to check a resource that has, or is given, these values; `SMALL_MAX` of it is a few ms."""
+    return CHANGED_SETTINGS_WEIGHT + sum(len(value) for value in settings if value) // _CHARACTERS_WEIGHT
+
+
+def work_of_changes(image: Image, resource: Changes) -> int:
+    """The same, of a resource that is there; what it has already is checked with what it is given."""
+    kind, name, changes = resource
+    return work_of([*image.configs.get((kind, name), {}).values(), *(change.value for change in changes)])
 
 
 def alter(
@@ -136,6 +156,7 @@ def alter(
             after.pop(change.name, None)
         else:
             after[change.name] = value
+    check_values(current, after)
     if resource_type == TOPIC_RESOURCE:
         config = check_topic_settings(broker, after)
         if resource_name == OFFSETS_TOPIC:

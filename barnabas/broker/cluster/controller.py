@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import config_rules, reassignment, topic_rules
-from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.config_rules import Changes
 from barnabas.broker.cluster.features import ELIGIBLE, SUPPORTED_FEATURES, Spans, Update, new_levels
 from barnabas.broker.cluster.image import Delta, Image, PartitionState
 from barnabas.broker.cluster.leadership import judge, resigned
@@ -50,16 +50,12 @@ from barnabas.protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
-Changes: TypeAlias = tuple[int, str, Sequence[Alteration]]
-"""What is to change of one resource: its type, its name, and how."""
 Growth: TypeAlias = tuple[str, int, Sequence[Sequence[int]] | None]
 """How many partitions a topic is to have: its name, the count, and the replicas of the new ones."""
 Done: TypeAlias = Callable[[list[TopicResult]], None]
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-CHECKED_PER_STEP: Final = 20
-"""Resources whose settings are checked in one step: about 100 µs each."""
-CHANGED_SETTINGS_WEIGHT: Final = 5
-"""A resource whose settings change costs as much as so many partitions."""
+CHECKED_PER_STEP: Final = 100
+"""Work of checking settings (`work_of`) in one step: about 20 µs each."""
 
 
 class LocalController:
@@ -103,6 +99,8 @@ class LocalController:
             done([TopicResult(topic.name, error=fault) for topic in topics])
             return
         size = max(total, len(topics))
+        if size <= SMALL_MAX:
+            size += sum(config_rules.work_of(one.settings.values()) for one in topics if one.settings)
         operation = self._create_topics(topics, validate_only, done, take_turn)
         first = not (validate_only or self._groups_wait) and is_offsets_topic(topics, self.pending)
         if first:
@@ -220,8 +218,11 @@ class LocalController:
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
         ends_elrs = any(one.name == MIN_ISR for _, _, changes in resources for one in changes)
+        work = len(resources) * config_rules.CHANGED_SETTINGS_WEIGHT
+        if work <= SMALL_MAX:
+            work = sum(config_rules.work_of_changes(self.pending, one) for one in resources)
         self._turns.take(
-            len(resources) * CHANGED_SETTINGS_WEIGHT + (self._partition_count() if ends_elrs else 0),
+            work + (self._partition_count() if ends_elrs else 0),
             self._alter_configs(resources, validate_only, done),
             lambda fault: done([fault for _ in resources]),
         )
@@ -232,13 +233,17 @@ class LocalController:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
         room = SettingsRoom(self.pending.settings_bytes)
-        for resource_type, name, changes in resources:
+        work = 0
+        for resource in resources:
+            resource_type, name, changes = resource
+            work += config_rules.work_of_changes(self.pending, resource)
             try:
                 records += config_rules.alter(self.pending, self._config, resource_type, name, changes, room)
                 errors.append(None)
             except KafkaError as fault:
                 errors.append(fault.kept())
-            if len(errors) % CHECKED_PER_STEP == 0:
+            if work >= CHECKED_PER_STEP:
+                work = 0
                 yield None
 
         records += yield from smaller_minimum(self.pending, self._config, records)

@@ -42,6 +42,18 @@ def owner_bytes(group_id: str) -> int:
     return text_bytes(group_id) + _OWNER_BYTES if group_id else 0
 
 
+def check_values(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse a value that is too long, before it is read: the native dialect carries longer ones, and lists grow.
+
+    Raises:
+        KafkaError: INVALID_CONFIG.
+    """
+    for name, value in after.items():
+        size = len(value.encode())
+        if size > VALUE_BYTES_MAX and value != before.get(name):
+            _refuse(f"{name} has a value of {size} bytes; write {VALUE_BYTES_MAX} at most")
+
+
 class SettingsRoom:
     """What the settings that one operation stores may still take. `held_bytes` is what all there are take."""
 
@@ -56,10 +68,6 @@ class SettingsRoom:
         Raises:
             KafkaError: INVALID_CONFIG, they take too much; nothing was counted.
         """
-        for name, value in after.items():
-            size = len(value.encode())
-            if size > VALUE_BYTES_MAX and value != before.get(name):
-                _refuse(f"{name} has a value of {size} bytes; write {VALUE_BYTES_MAX} at most")
         size = bytes_of(after, owner)
         more = size - bytes_of(before, owner)
         if more > 0 and size > RESOURCE_BYTES_MAX:

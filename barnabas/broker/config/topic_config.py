@@ -162,7 +162,11 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str] | None = Non
 
 
 def stored_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-    """As `topic_config`, for settings that were accepted once: one this release cannot read is passed over."""
+    """As `topic_config`, for settings that were accepted once: one this release cannot read is passed over.
+
+    What has no effect is not read again: a list of replicas may have 32 KB, which takes a ms.
+    """
+    overrides = {name: text for name, text in overrides.items() if name not in UNUSED_TOPIC_KEYS}
     try:
         return topic_config(broker, overrides)
     except ConfigError:

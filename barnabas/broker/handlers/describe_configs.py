@@ -75,7 +75,7 @@ def _serve(services: Services, request: DescribeConfigsRequest, context: Request
 def _answer(services: Services, request: DescribeConfigsRequest, context: RequestContext, charge: Charge) -> Job[None]:
     results = []
     told_count = 0
-    charged = 0
+    charged = text_bytes = 0
     known = Known()
     for resource in (yield from _once(request.resources)):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -84,12 +84,13 @@ def _answer(services: Services, request: DescribeConfigsRequest, context: Reques
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             result.configs = _settings(services, resource, context, request, known)
             result.error_message = ""
+            text_bytes += _text_bytes(services, resource)
             told_count += len(result.configs) * (2 if request.include_documentation else 1)
         except KafkaError as fault:
             result.error_code, result.error_message = fault.code, fault.detail
         results.append(result)
         if len(results) % DESCRIBED_PER_STEP == 0:
-            made = told_count * _TOLD_BYTES + known.made * _MADE_BYTES
+            made = told_count * _TOLD_BYTES + known.made * _MADE_BYTES + text_bytes
             charge(made - charged)
             charged = made
             yield None
@@ -135,6 +136,14 @@ def _settings(
     if is_new:
         known.made += len(told)
     return told
+
+
+def _text_bytes(services: Services, resource: DescribeConfigsResource) -> int:
+    """What a topic's own values take, once as they are made and twice as they are written: a list may have 32 KB."""
+    if resource.resource_type != TOPIC_RESOURCE:
+        return 0
+    own, wanted = services.image.topic_overrides(resource.resource_name), set(resource.configuration_keys or ())
+    return 3 * sum(len(value) for name, value in own.items() if not wanted or name in wanted)
 
 
 def _check(services: Services, resource: DescribeConfigsResource, context: RequestContext) -> Hashable:

@@ -59,9 +59,8 @@ class Throttle:
 
     def holds_for(self, key: TopicPartition) -> bool:
         """Whether a partition is listed."""
-        listed = self._overrides(key.topic).get(self._listed, "").strip()
-        mine = f"{key.partition}:{self._broker_id}"
-        return listed == "*" or any(one.strip() == mine for one in listed.split(","))
+        listed = "".join(self._overrides(key.topic).get(self._listed, "").split())
+        return listed == "*" or f",{key.partition}:{self._broker_id}," in f",{listed},"
 
     def holds_back(self, led: Partition, broker_id: int) -> bool:
         """Whether it holds for a follower of a partition: he is out of sync, and it is listed."""

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster import config_rules, succession, topic_rules
 from barnabas.broker.cluster import controller as controller_module
 from barnabas.broker.cluster import image as image_module
-from barnabas.broker.cluster import succession, topic_rules
-from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.config_rules import Alteration, Operation
 from barnabas.broker.cluster.controller import LocalController
-from barnabas.broker.cluster.image import BROKER_RESOURCE, Delta, Image
+from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Delta, Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, RegisterBroker
@@ -550,6 +550,41 @@ def test_a_minimum_of_all_topics_is_looked_at_in_bounded_steps(monkeypatch: pyte
     assert not any(one.partitions[0].elr for one in cluster.image.topics.values())
 
 
+@pytest.mark.parametrize("new", [True, False], ids=["new topics", "topics that are there"])
+def test_long_values_are_checked_in_bounded_steps(new: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a ms: those of fifty resources, and of 250 new topics, were one step of 130 and 320 ms."""
+    cluster, checked = Cluster(), 0
+    check = config_rules.check_topic_settings
+
+    def counted(broker: BrokerConfig, settings: Mapping[str, str]) -> Any:
+        nonlocal checked
+        checked += sum(map(len, settings.values()))
+        return check(broker, settings)
+
+    name, text = "leader.replication.throttled.replicas", ",".join(["1:1"] * 2500)
+    names = [f"t{number}" for number in range(50)]
+    told: list[Any] = []
+    if not new:
+        cluster.create(*(NewTopic(one, 1, 1) for one in names))
+    monkeypatch.setattr(config_rules, "check_topic_settings", counted)
+    if new:
+        cluster.controller.create_topics(
+            [NewTopic(one, 1, 1, settings={name: text}) for one in names], False, told.extend
+        )
+    else:
+        changes = [Alteration(name, Operation.SET, text)]
+        cluster.controller.alter_configs([(TOPIC_RESOURCE, one, changes) for one in names], False, told.extend)
+    steps = [checked]
+    while not told:
+        before = checked
+        cluster.jobs.step()
+        steps.append(checked - before)
+        while cluster.log.pending:
+            cluster.log.commit()
+    assert (len(told), sum(steps)) == (50, 50 * len(text))
+    assert max(steps) <= 6 * len(text)
+
+
 def test_who_comes_while_many_partitions_are_made_waits_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was under way before comes first, what comes after sees the topic: nothing is decided over a part of it."""
     watched = Watched(monkeypatch)
@@ -641,7 +676,7 @@ def test_a_defect_ends_one_operation_and_not_the_line(monkeypatch: pytest.Monkey
     controller.delete_topics([topic_id], told("delete"))
     wrong: Any = [("t", 9, 8)]
     controller.create_partitions(wrong, False, told("grow"))
-    wrong = [(2, "t", [Alteration("retention.ms", 0, object())])]  # type: ignore[arg-type]
+    wrong = [(2, "t", [Alteration([], 0, "1")])]  # type: ignore[arg-type]
     controller.alter_configs(wrong, False, lambda errors: said.append(errors[0] and int(errors[0].code)))
     controller.alter_partition(proposal, lambda answer: said.append(answer.error_code))
     controller.create_topics([NewTopic("after", 300)], False, told("after"))

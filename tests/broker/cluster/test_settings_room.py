@@ -62,6 +62,9 @@ def test_a_value_has_a_bound(world: World) -> None:
     assert code == ErrorCode.INVALID_CONFIG
     assert told == f"{LISTS[1]} has a value of 32768 bytes; write 32767 at most"
     assert create(world, ("u", {LISTS[0]: replicas(VALUE_BYTES_MAX + 1)})) == [ErrorCode.INVALID_CONFIG]
+    ((_, told),) = alter(world, (2, "t", {LISTS[1]: "no list" * VALUE_BYTES_MAX}))
+    assert told is not None
+    assert told.endswith("write 32767 at most"), "it is not read"
 
 
 def test_a_resource_has_a_bound(world: World) -> None:

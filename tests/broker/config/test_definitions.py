@@ -22,7 +22,7 @@ from barnabas.broker.config import (
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
 from barnabas.broker.config.sources import WITHOUT_EFFECT
-from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS
+from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
 
 
 def test_every_broker_setting_is_kafkas_or_ours() -> None:
@@ -101,3 +101,36 @@ def test_what_has_no_effect_is_described_so() -> None:
     assert silent == WITHOUT_EFFECT
     assert descriptions.TOPIC["preallocate"] == descriptions.TOPIC["remote.storage.enable"] == descriptions.NO_EFFECT
     assert descriptions.BROKER["log.roll.ms"].endswith(descriptions.TOPIC["segment.ms"])
+
+
+def test_a_word_that_comes_more_than_once_counts_once() -> None:
+    """Of 32 KB there were 4,600, in memory for each topic, gone through by whoever asks whether a log is compacted.
+
+    Apache Kafka says it so, too (`ConfigDef`): "Duplicates will be removed."
+    """
+    text = ",".join(["delete"] * 2000 + ["compact", "delete"])
+    assert topic_config(BrokerConfig(), {"cleanup.policy": text}).cleanup_policy == ("delete", "compact")
+    assert keys_of(BrokerConfig)["log.cleanup.policy"].shown(text) == "delete,compact"
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_may_have_any_count_of_digits(sign: str) -> None:
+    """Of more than 4,300 Python made an error that ended the whole request: UNKNOWN_SERVER_ERROR, and a traceback."""
+    key = keys_of(TopicConfig)["retention.bytes"]
+    assert key.parse(sign + "0" * 5000 + "7") == int(f"{sign}7")
+    assert key.parse(sign + "0" * 5000) == 0
+    with pytest.raises(ConfigError, match="too large"):
+        key.parse(sign + "1" * 5000)
+
+
+def test_what_has_no_effect_is_not_read_again() -> None:
+    """A list of replicas of 32 KB takes a ms, and twenty topics are put in force in one step."""
+
+    class Unread(str):
+        __slots__ = ()
+
+        def strip(self, *args: object) -> str:
+            raise AssertionError("it is read")
+
+    stored = {"leader.replication.throttled.replicas": Unread("1:1"), "retention.bytes": "7"}
+    assert stored_topic_config(BrokerConfig(), stored).retention_bytes == 7

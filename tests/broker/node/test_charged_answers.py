@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.group import Group, Member
 from barnabas.broker.group.state import GroupState
@@ -39,6 +40,8 @@ from tests.broker.node.world import World
 
 TOPICS = 1100
 NAMES = [f"topic-{number}" for number in range(TOPICS)]
+LONG = [f"long-{number}" for number in range(200)]
+"""With as much of settings as a topic may have, nearly."""
 GROUPS = 2000
 MEMBERS = 4
 METADATA = b"m" * 700
@@ -54,6 +57,12 @@ def world() -> World:
     world.settle()
     for name in NAMES:
         world.create(name)
+    for number, name in enumerate(LONG):
+        world.create(name)
+        world.core.image.configs[TOPIC_RESOURCE, name] = {
+            f"{side}.replication.throttled.replicas": ",".join([f"{number}:1"] * 5000)
+            for side in ("leader", "follower")
+        }
     world.create("wide", OFFSETS)
     wide = world.core.image.topics["wide"].partitions
     wide.update({number: replace(state, replicas=(1, 2), adding=(2,)) for number, state in wide.items()})
@@ -82,6 +91,12 @@ def configs() -> describe_configs.DescribeConfigsRequest:
     )
 
 
+def long_configs() -> describe_configs.DescribeConfigsRequest:
+    """The answer had 483 MB, most of which nobody counted, while lists of a broker's were told with each topic."""
+    asked = [describe_configs.DescribeConfigsResource(2, name) for name in LONG]
+    return describe_configs.DescribeConfigsRequest(asked, include_synonyms=True)
+
+
 def producers() -> describe_producers.DescribeProducersRequest:
     return describe_producers.DescribeProducersRequest([describe_producers.TopicRequest("wide", [0, 1, 2])])
 
@@ -90,6 +105,7 @@ ASKED: dict[str, tuple[int, Callable[[], Any]]] = {
     "metadata": (12, lambda: metadata.MetadataRequest(None)),
     "metadata of one topic": (12, lambda: metadata.MetadataRequest([metadata.MetadataRequestTopic(name="wide")])),
     "describe configs": (4, configs),
+    "describe configs of long values": (4, long_configs),
     "config resources": (1, lambda: list_config_resources.ListConfigResourcesRequest([2])),
     "log dirs": (4, lambda: describe_log_dirs.DescribeLogDirsRequest(None)),
     "describe groups": (
