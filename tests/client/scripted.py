@@ -45,6 +45,7 @@ class ScriptedBroker:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
+        await asyncio.sleep(0)  # asyncio (3.13) leaves a socket open that was accepted just before its server is closed
         self._server.close()
         for task in self._tasks:
             task.cancel()
