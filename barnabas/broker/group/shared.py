@@ -10,6 +10,7 @@ from barnabas.broker.group.ahead import Ahead
 from barnabas.broker.group.alarms import Alarms
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.counts import Counts
+from barnabas.broker.group.full import Full
 from barnabas.broker.group.holdings import Holdings
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy, WallClock
@@ -46,6 +47,7 @@ class Shared:
         "config",
         "counts",
         "entropy",
+        "full",
         "group_overrides",
         "holdings",
         "resolving",
@@ -76,5 +78,6 @@ class Shared:
         self.ahead = Ahead()
         self.alarms = Alarms(now_ms)
         self.holdings = Holdings()
+        self.full = Full(wall_clock)
         self.resolving = 0
         """Groups whose patterns are being looked for."""

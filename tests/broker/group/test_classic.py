@@ -220,6 +220,23 @@ def test_a_group_is_full_at_its_maximum() -> None:
     assert not world.group.pending
 
 
+def test_that_a_group_is_full_is_said_once_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    """Its clients alone knew."""
+    world = World(group_max_size=1)
+    ((member,), _) = world.stable(1)
+    caplog.clear()
+    for _ in range(3):
+        world.join()
+    assert caplog.messages == ["group g is full, a member is refused: group.max.size=1"]
+    for _ in range(10):
+        world.advance(6_000)
+        world.heartbeat(member, 1)
+    world.join()
+    assert caplog.messages[1:] == [
+        "group g is full, a member is refused: group.max.size=1; 2 more since this was said last"
+    ]
+
+
 def test_one_too_many_in_a_rebalance_is_refused_and_the_others_go_on() -> None:
     world = World(group_max_size=2)
     joins = [world.join_twice(version=9)[1] for _ in range(2)]

@@ -56,6 +56,7 @@ def check_place(shard: Shard, group: AnyGroup, member_id: str) -> None:
     """
     size_max = shard.shared.config.group_consumer_max_size
     if len(group.members) >= size_max and member_id not in group.members:
+        shard.shared.full.refused(group.group_id, "group.consumer.max.size", size_max)
         detail = f"The consumer group has reached its maximum capacity of {size_max} members."
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
 

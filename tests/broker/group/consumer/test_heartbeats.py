@@ -177,12 +177,13 @@ def test_who_is_unknown_is_told_so(world: ConsumerWorld) -> None:
     assert world.beat("b", -1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_has_no_more_members_than_it_may() -> None:
+def test_a_group_has_no_more_members_than_it_may(caplog: pytest.LogCaptureFixture) -> None:
     world = ConsumerWorld(group_consumer_max_size=1)
     world.comes("a")
     told = world.beat("b")
     assert told.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert told.error_message == "The consumer group has reached its maximum capacity of 1 members."
+    assert "group g is full, a member is refused: group.consumer.max.size=1" in caplog.messages
     assert world.beat("a", 2).error_code == 0
 
 
