@@ -90,11 +90,10 @@ def _run(given: list[str]) -> int:
         return _wrong(f"{name} wants a value, and then a command; barnabas --help says more")
     if name.startswith("-"):
         return _wrong(f"there is no option {name} before a command; barnabas --help says more")
-    import difflib
+    from barnabas.cli.near import did_you_mean
 
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COMMANDS)}"
-    return _wrong(f"there is no command {name}{hint}")
+    hint = did_you_mean(name, COMMANDS) or f"there are {', '.join(COMMANDS)}"
+    return _wrong(f"there is no command {name}; {hint}")
 
 
 def _command(module: str, arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.cli.codes import WRONG
+from barnabas.cli.near import did_you_mean, naming_topics
 from barnabas.cli.options import Options, Verbs, client_options, json_option, settings_of
 from barnabas.cli.speak import fail, say, say_json, table
 
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     from barnabas.client.admin import BROKER, GROUP, TOPIC, Admin
 
     given.number = {"topic": TOPIC, "broker": BROKER, "group": GROUP}[given.kind]
-    with Admin(settings_of(given)) as admin:
+    with Admin(settings_of(given)) as admin, naming_topics(admin, given.name):
         if given.kind == "broker" and given.name:
             _check_broker(admin, given.name)
         {"get": _get, "set": _set, "delete": _delete}[given.verb](admin, given)
@@ -112,7 +113,9 @@ def _entries(admin: Admin, given: argparse.Namespace) -> list[ConfigEntry]:
     known = {entry.name for entry in entries}
     absent = [key for key in given.keys if key not in known]
     if absent:
-        raise BarnabasError(f"{_called(given)} has no setting {absent[0]}; configs get --all shows those it has")
+        there = {each.name for each in admin.config_entries(given.name, kind=given.number)}
+        meant = did_you_mean(absent[0], there) or "configs get --all shows those it has"
+        raise BarnabasError(f"{_called(given)} has no setting {absent[0]}; {meant}")
     return entries
 
 

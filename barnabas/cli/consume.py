@@ -139,6 +139,7 @@ def _consume(given: argparse.Namespace) -> None:
 
 def _check_topics(given: argparse.Namespace) -> list[TopicPartition]:
     """The partitions that are meant. A consumer waits for topics that are not there; a person would wait with it."""
+    from barnabas.cli.near import topic_meant
     from barnabas.client.admin import Admin
     from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
     from barnabas.protocol.ids import TopicPartition
@@ -151,7 +152,8 @@ def _check_topics(given: argparse.Namespace) -> list[TopicPartition]:
             except KafkaError as error:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-                raise BarnabasError(f"there is no topic {topic}; make it: barnabas topics create {topic}") from None
+                else_ = f"make it: barnabas topics create {topic}"
+                raise BarnabasError(f"there is no topic {topic}; {topic_meant(admin, topic) or else_}") from None
             for number in given.partition or range(there):
                 if number >= there:
                     raise BarnabasError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.cli.near import did_you_mean
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -41,9 +43,12 @@ class Standing(NamedTuple):
         return None if self.committed is None or self.end is None else self.end - self.committed
 
 
-def unknown(name: str) -> BarnabasError:
+def unknown(admin: Admin, name: str) -> BarnabasError:
     """There is no such group."""
-    return BarnabasError(f"there is no group {name}; barnabas groups list shows those there are")
+    meant = ""
+    with suppress(BarnabasError):  # a broker that cannot be asked just now is another matter
+        meant = did_you_mean(name, [each.name for each in admin.list_groups()])
+    return BarnabasError(f"there is no group {name}; {meant or 'barnabas groups list shows those there are'}")
 
 
 def occupied(name: str, state: str = "has members") -> BarnabasError:
@@ -76,7 +81,7 @@ def found(admin: Admin, name: str) -> Group:
     """
     group = find(admin, name)
     if group is None:
-        raise unknown(name)
+        raise unknown(admin, name)
     return group
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.group_file import offsets_of
 from barnabas.cli.group_look import existing, find, occupied
+from barnabas.cli.near import topic_meant
 from barnabas.cli.speak import some
 from barnabas.cli.times import duration_ms, iso_ms, number
 from barnabas.protocol.errors import BarnabasError
@@ -92,7 +93,7 @@ def chosen(text: str) -> Chosen:
     return Chosen(topic, tuple(map(int, words)))
 
 
-def select(wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPartition]:
+def select(admin: Admin, wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPartition]:
     """The partitions that are meant, of those that are there.
 
     Raises:
@@ -102,7 +103,8 @@ def select(wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPa
     for topic, numbers in wanted:
         whole = {where for where in there if where.topic == topic}
         if not whole:
-            raise BarnabasError(f"there is no topic {topic}; barnabas topics list shows those there are")
+            near = topic_meant(admin, topic) or "barnabas topics list shows those there are"
+            raise BarnabasError(f"there is no topic {topic}; {near}")
         named = {TopicPartition(topic, number) for number in numbers}
         if absent := sorted(named - whole):
             raise BarnabasError(
@@ -131,7 +133,7 @@ def plan(admin: Admin, settings: Mapping[str, Any], name: str, to: Target, wante
         raise occupied(name, f"is {group.state}")
     committed = {where: each.offset for where, each in admin.group_offsets(name).items()}
     there = existing(admin, [each.topic for each in wanted] or [where.topic for where in committed])
-    meant = select(wanted, there) if wanted else sorted(committed)
+    meant = select(admin, wanted, there) if wanted else sorted(committed)
     found = _destinations(settings, to, [where for where in meant if where in there], committed, listed)
     gone = (None, "the partition is no more")
     return [Move(where, committed.get(where), *found.get(where, gone)) for where in meant]

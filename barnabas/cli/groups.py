@@ -152,7 +152,7 @@ def _looked_at(admin: Admin, names: Sequence[str]) -> Iterator[tuple[Group, list
             groups.append(group)
         yield from zip(groups, standings(admin, *groups), strict=True)
         if len(groups) < len(some):
-            raise unknown(some[len(groups)])
+            raise unknown(admin, some[len(groups)])
 
 
 def _members_json(group: Group) -> list[dict[str, Any]] | None:
@@ -294,14 +294,14 @@ def _delete(admin: Admin, given: argparse.Namespace) -> None:
             say_json(group=name, deleted=error is None)
     elif deleted:
         say(f"deleted {', '.join(deleted)}")
-    refused = [_refused(name, error) for name, error in answers.items() if error is not None]
+    refused = [_refused(admin, name, error) for name, error in answers.items() if error is not None]
     if refused:
         raise BarnabasError("; ".join(map(str, refused)))
 
 
-def _refused(name: str, error: KafkaError) -> BarnabasError:
+def _refused(admin: Admin, name: str, error: KafkaError) -> BarnabasError:
     if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return unknown(name)
+        return unknown(admin, name)
     return occupied(name) if error.code == ErrorCode.NON_EMPTY_GROUP else error
 
 

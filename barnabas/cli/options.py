@@ -122,10 +122,10 @@ class Options(argparse.ArgumentParser):
 
 def _near(name: str, known: Iterable[str]) -> str:
     """What may have been meant, as the end of a sentence."""
-    import difflib
+    from barnabas.cli.near import did_you_mean
 
-    near = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {near[0]}?" if near and near[0] != name else ""
+    meant = did_you_mean(name, known)
+    return meant and f"; {meant}"
 
 
 def _with_value(options: argparse.ArgumentParser) -> Iterable[str]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, cast
 from barnabas.cli.codes import HERE, WRONG, code_of, told
 from barnabas.cli.formats import BadInput, Given, escaped, header, of_json
 from barnabas.cli.lines import pieces
-from barnabas.cli.options import Options, client_options, count, named, settings_of
+from barnabas.cli.options import Options, client_options, count, named, settings_of, shared_settings_of
 from barnabas.cli.progress import Progress, size
 from barnabas.cli.signals import ended_by_sigterm
 from barnabas.cli.speak import fail, some
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ErrorCode
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -149,16 +149,32 @@ class _Sending:
         if self._failed:
             why = self._failed[0]
             what = f"{len(self._failed)} of {some(self._sent, 'record')} {_were(len(self._failed))} not delivered"
-            return fail(f"{what}: {told(why)}", code_of(why))
+            return fail(f"{what}: {told(why)}{self._meant(why)}", code_of(why))
         return fail(wrong, WRONG) if wrong else 0
 
     def _check_partition(self) -> None:
         """One that the topic has not would be waited for; it may be made at any time."""
         topic, partition = self._given.topic, self._given.partition
         if partition is not None and partition >= 0:
-            there = len(self._producer.partitions_for(topic))
+            from barnabas.net.errors import ClientTimeout
+
+            try:
+                there = len(self._producer.partitions_for(topic))
+            except ClientTimeout as error:
+                raise ClientTimeout(f"{error}{self._meant(error)}") from None
             if partition >= there:
                 raise BarnabasError(f"topic {topic} has {some(there, 'partition')}, from 0 on; there is no {partition}")
+
+    def _meant(self, error: BaseException) -> str:
+        """The topic that may have been meant, where a broker said that there is none of that name."""
+        if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name not in str(error):
+            return ""
+        from barnabas.cli.near import topic_meant
+        from barnabas.client.admin import Admin
+
+        with Admin(shared_settings_of(self._given)) as admin:
+            meant = topic_meant(admin, self._given.topic)
+        return meant and f"; {meant}"
 
     def _send(self, record: Given) -> None:
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import WRONG, told
+from barnabas.cli.near import naming_topics, told_of
 from barnabas.cli.options import (
     Options,
     Verbs,
@@ -107,7 +108,8 @@ def main(arguments: Sequence[str]) -> int:
 
     from barnabas.client.admin import Admin
 
-    with Admin(settings_of(given)) as admin:
+    names = getattr(given, "names", None) or [getattr(given, "name", "")]
+    with Admin(settings_of(given)) as admin, naming_topics(admin, *names):
         _VERBS[given.verb](admin, given)
     return 0
 
@@ -139,7 +141,7 @@ def _create(admin: Admin, given: argparse.Namespace) -> None:
             say(f"{name} is there" if name in there else f"{name} would be created")
         elif error is None:
             say(f"{'created ' if made else ''}{name} {'with' if made else 'has'} {some(partitions or 0, 'partition')}")
-    _raise(answers)
+    _raise(None if error is None else told(error) for error in answers.values())
 
 
 def _in_order(names: Sequence[str], answers: Mapping[str, KafkaError | None]) -> dict[str, KafkaError | None]:
@@ -161,21 +163,21 @@ def _alter(admin: Admin, given: argparse.Namespace) -> None:
 
 def _delete(admin: Admin, given: argparse.Namespace) -> None:
     answers = _in_order(given.names, admin.delete_topics(*given.names))
-    deleted = [name for name, error in answers.items() if error is None]
+    said = {name: None if error is None else told_of(admin, error, name) for name, error in answers.items()}
+    deleted = [name for name, error in said.items() if error is None]
     if given.json:
-        for name, error in answers.items():
-            say_json(topic=name, deleted=error is None, error=error and told(error))
+        for name, error in said.items():
+            say_json(topic=name, deleted=error is None, error=error)
     elif deleted:
         say(f"deleted {', '.join(deleted)}")
-    _raise(answers)
+    _raise(said.values())
 
 
-def _raise(answers: Mapping[str, KafkaError | None]) -> None:
+def _raise(said: Iterable[str | None]) -> None:
     from barnabas.protocol.errors import BarnabasError
 
-    refused = [error for error in answers.values() if error is not None]
-    if refused:
-        raise BarnabasError("; ".join(map(told, refused)))
+    if refused := list(filter(None, said)):
+        raise BarnabasError("; ".join(refused))
 
 
 def _delete_records(admin: Admin, given: argparse.Namespace) -> None:
@@ -185,7 +187,7 @@ def _delete_records(admin: Admin, given: argparse.Namespace) -> None:
 
     parts = admin.describe_topics(given.name)[given.name].partitions
     there = {TopicPartition(given.name, part.partition) for part in parts}
-    meant = select([Chosen(given.name, tuple(given.partition or ()))], there)
+    meant = select(admin, [Chosen(given.name, tuple(given.partition or ()))], there)
     with Consumer(config=settings_of(given)) as consumer:
         before = within(consumer, meant, given.before)
         ends = consumer.end_offsets(meant)

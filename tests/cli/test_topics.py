@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas import Producer
 from barnabas.cli import cluster
 from barnabas.cli.configs import change
 from barnabas.client.cluster_views import ClusterDescription, Features, QuorumDescription
-from barnabas.net.errors import FeatureMissing
+from barnabas.net.errors import ClientTimeout, FeatureMissing
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.cli.terminal import Terminal
 
@@ -114,6 +115,40 @@ def test_records_beyond_the_end_are_not_deleted_and_no_others_in_their_place(
     assert [each["first_offset"] for each in one(at, "topics", "describe", name)["partitions"]] == [0, 0]
 
 
+def test_the_topic_setting_or_group_that_may_have_been_meant_is_named(at: Terminal) -> None:
+    name = at.topic()
+    near, group = f"{name}x", f"{name}-group"
+    at.group(name, 1)
+    at.good("groups", "reset", group, "--to", "earliest", "--topic", name, "--execute")
+    meant = f"did you mean {name}?"
+    for words in (
+        ["topics", "describe", near],
+        ["topics", "alter", name, near, "-p", "3"],
+        ["topics", "delete", near],
+        ["topics", "delete-records", near, "--before", "end"],
+        ["configs", "get", "topic", near],
+        ["configs", "set", "topic", near, "retention.ms=1"],
+        ["consume", near, "-e"],
+        ["groups", "reset", group, "--to", "earliest", "--topic", near],
+    ):
+        assert at.bad(*words).endswith(f"; {meant}"), words
+    assert at.bad("topics", "delete", near, "very-other").count("; did you mean") == 1
+    assert at.bad("configs", "get", "topic", name, "retenton.ms").endswith("; did you mean retention.ms?")
+    for verb in ("describe", "lag", "delete", "offsets"):
+        assert at.bad("groups", verb, f"{group}x").endswith(f"; did you mean {group}?")
+
+
+def test_produce_names_the_topic_that_may_have_been_meant(at: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the cluster makes none on first use; it is waited for, as by Kafka's producer."""
+
+    def in_vain(_: Producer, topic: str) -> None:
+        raise ClientTimeout(f"topic {topic} is not in the metadata: UNKNOWN_TOPIC_OR_PARTITION(3)")
+
+    name = at.topic()
+    monkeypatch.setattr(Producer, "partitions_for", in_vain)
+    assert at.bad("produce", f"{name}x", "-p", "0", code=3).endswith(f"; did you mean {name}?")
+
+
 def test_of_topics_that_are_not_there(at: Terminal) -> None:
     for words in (["describe", "nope"], ["alter", "nope", "-p", "3"], ["delete", "nope"]):
         assert at.bad("topics", *words).startswith("UNKNOWN_TOPIC_OR_PARTITION(3): nope")
@@ -213,7 +248,9 @@ def test_a_setting_that_does_not_exist(at: Terminal) -> None:
     at.good("topics", "create", name)
     for verb in ("get", "delete"):
         said = at.bad("configs", verb, "topic", name, "retention.m")
-        assert said == f"topic {name} has no setting retention.m; configs get --all shows those it has"
+        assert said == f"topic {name} has no setting retention.m; did you mean retention.ms?"
+        said = at.bad("configs", verb, "topic", name, "quite.other")
+        assert said == f"topic {name} has no setting quite.other; configs get --all shows those it has"
     assert at.bad("configs", "set", "topic", name, "retention.m=1").startswith("INVALID_CONFIG(40)")
 
 
