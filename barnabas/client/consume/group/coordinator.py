@@ -142,7 +142,11 @@ class Coordinator:
         self._network.metadata.troubles.note(("group", self._group_id), error, now_ms, since_ms)
 
     def clear(self) -> None:
-        """It goes well again."""
+        """The membership goes well. What a question is refused for lasts, or each heartbeat would begin it anew."""
+        if not any(question.trouble for question in self._questions):
+            self._clear()
+
+    def _clear(self) -> None:
         self.last_error = None
         if self._network.metadata.troubles:
             self._network.metadata.troubles.clear(("group", self._group_id))
@@ -218,7 +222,7 @@ class Coordinator:
             question.retry_at_ms = now_ms + self._config.retry_backoff_ms
             return
         if error is None:
-            self.clear()
+            self._clear()
         self._questions.remove(question)
         question.on_done(said, error, now_ms)
 
@@ -249,7 +253,7 @@ class Coordinator:
             self._failures = 0
             self.node = Node(found.node_id, found.host, found.port)
             self._id = self._network.keep_apart(self.node, now_ms)
-            self.clear()
+            self._clear()
             log.debug("group %s: coordinated by broker %d at %s:%d", self._group_id, *self.node[:3])
         self._on_change()
 

@@ -398,6 +398,21 @@ def refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
     return response
 
 
+def test_a_commit_that_is_refused_for_long_is_one_trouble_whatever_heartbeats_say() -> None:
+    """Each heartbeat that went well ended it: "for 1 s" was in the log twenty times a minute."""
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, 3)
+    troubles = one.core.fetcher.metadata.troubles
+    one.group.commit({T0: OffsetAndMetadata(1)}, cluster.now_ms, lambda *_: None, cluster.now_ms + 5000)
+    cluster.run(1900)
+    assert troubles.next_ms() < cluster.now_ms, "since the first refusal"
+    assert not health_of(one.core, cluster.now_ms).ok
+    cluster.run(3500)
+    assert not troubles, "nobody waits for it any more"
+
+
 def test_a_commit_nobody_answers_says_why() -> None:
     cluster = Cluster({"t": 1}, records=10)
     one = cluster.member(**QUICK)
