@@ -1,4 +1,4 @@
-"""K13 to K18, K37: what else is asked of groups: offsets, lists, descriptions, deleting; sessions that end."""
+"""K13 to K18, K37, K38: what else is asked of groups: offsets, lists, descriptions, deleting; sessions that end."""
 
 import time
 from typing import Any
@@ -8,7 +8,7 @@ from tests.conformance.members import Member
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.scenarios.consumer_groups import fresh
 from tests.conformance.scenarios.group_settings import BEAT, SESSION, alter, told
-from tests.conformance.world import EARLY_MS_MAX, World, error
+from tests.conformance.world import EARLY_MS_MAX, World, error, pause
 
 NO_EPOCH = -1
 
@@ -303,3 +303,32 @@ def k37(world: World) -> Facts:
             "no epoch": fetch(world, group, topic),
             "an empty id": fetch(world, group, topic, "", 1),
         }
+
+
+@scenario(
+    "K38",
+    "a static member leaves for a while with partitions to give up, and is away for longer than its 500 ms for it",
+    {
+        "A joins": "epoch 2, assigned [0: 0 1 2 3]",
+        "B joins": "epoch 2, assigned []",
+        "A leaves for a while": "epoch -2",
+        "B is given": "2",
+        "members then": "2",
+        "A is back": "epoch 3",
+    },
+)
+def k38(world: World) -> Facts:
+    topic, group = world.topic(4), fresh(world)
+    with (
+        Consumer(world, group, "A", topic, rebalance_timeout=500, instance_id="i") as a,
+        Consumer(world, group, "B", topic) as b,
+    ):
+        facts = {"A joins": a.join(), "B joins": b.join()}
+        world.wait(lambda: "assigned" in a.beat({topic: [0, 1, 2, 3]}), "A is to give up")
+        facts["A leaves for a while"] = a.leave(-2)
+        facts["B is given"] = str(len(b.settled(2).split()) - 1)
+        pause(1000)
+        facts["members then"] = str(described(world, group, a, b).count(" type 1 "))
+        a.epoch = 0
+        facts["A is back"] = a.join().split(",")[0]
+    return facts

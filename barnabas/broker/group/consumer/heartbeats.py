@@ -28,7 +28,7 @@ from barnabas.broker.group.consumer.group import (
     is_reconciled,
 )
 from barnabas.broker.group.consumer.identifying import holder_of, identify
-from barnabas.broker.group.consumer.members import fence, keep_alive
+from barnabas.broker.group.consumer.members import fence, keep_alive, watch_revocation
 from barnabas.broker.group.consumer.reconciling import owned_of
 from barnabas.broker.group.consumer.resolving import refresh_if_due
 from barnabas.broker.group.consumer.rising import Rising, rise
@@ -205,6 +205,7 @@ def _leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now_ms: int) ->
     if request.instance_id is not None and epoch == LEFT_FOR_A_WHILE:
         away = member.current._replace(epoch=LEFT_FOR_A_WHILE, revoking={})
         shard.write([CurrentRecord(group.group_id, member_id, away)], now_ms)
+        watch_revocation(shard, group, group.members[member_id], now_ms)
     else:
         fence(shard, group, [member], now_ms)
     return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)

@@ -23,6 +23,7 @@ from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.hashing import hash_after
 from barnabas.broker.group.consumer.settings import session_timeout_ms
 from barnabas.broker.group.consumer.values import (
+    LEFT_FOR_A_WHILE,
     EpochRecord,
     MemberState,
     PatternRecord,
@@ -62,9 +63,10 @@ def _session_over(shard: Shard, group: ConsumerGroup, member: ConsumerMember, no
 
 
 def watch_revocation(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    """A member that is to give partitions up has its rebalance timeout for it."""
+    """A member that is to give partitions up has its rebalance timeout for it; one that left for a while has none."""
     alarm = member.rebalance
-    if member.current.state is not _UNREVOKED or member.classic is not None:
+    current = member.current
+    if current.state is not _UNREVOKED or current.epoch == LEFT_FOR_A_WHILE or member.classic is not None:
         if alarm is not None:
             shard.shared.alarms.stop(alarm)
         return

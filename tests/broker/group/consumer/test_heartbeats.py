@@ -428,6 +428,19 @@ def test_a_static_member_that_leaves_for_a_while_has_its_part_again(world: Consu
     assert sorted(world.consumers().members) == ["again", "b"]
 
 
+def test_what_a_static_member_was_to_give_up_is_free_when_it_leaves_for_a_while(world: ConsumerWorld) -> None:
+    """Its place stays, however short its rebalance timeout is: it has nothing to give up any more."""
+    world.beat("a", instance="i", rebalance_ms=1000)
+    world.beat("b")
+    kept = world.given(world.beat("a", 2, instance="i", owned={"t": [0, 1, 2, 3]}))
+    world.beat("a", -2, instance="i")
+    assert kept is not None
+    freed = [one for one in range(4) if one not in kept["t"]]
+    assert world.given(world.beat("b", 3, owned={})) == {"t": freed}
+    world.advance(44_000)
+    assert sorted(world.consumers().members) == ["a", "b"]
+
+
 def test_a_static_member_that_does_not_come_back_is_out_after_its_session(world: ConsumerWorld) -> None:
     world.beat("a", instance="i")
     world.beat("a", -2, instance="i")
