@@ -42,6 +42,20 @@ def test_before_version_4_a_member_is_in_at_once() -> None:
     assert (told.error_code, told.generation_id) == (0, 1)
 
 
+def test_version_0_says_no_rebalance_timeout_and_means_its_session() -> None:
+    world = World()
+    first = world.join(version=0, rebalance_ms=-1)
+    world.until(first)
+    second = world.join(version=0, rebalance_ms=-1)
+    world.advance(9000)
+    assert world.heartbeat(first.response.member_id, 1) == REBALANCE
+    world.advance(999)
+    assert second.waits
+    world.advance(1)
+    assert second.response.generation_id == 2
+    assert list(world.group.members) == [second.response.member_id]
+
+
 def test_without_delay_the_first_member_is_answered_in_the_next_millisecond() -> None:
     world = World(group_initial_rebalance_delay_ms=0)
     world.step_ms = 0
@@ -451,6 +465,23 @@ def test_a_member_that_waits_for_the_others_does_not_expire() -> None:
     assert waits.waits
     world.advance(1000)  # the other one's session
     assert waits.response.generation_id == generation + 1
+
+
+def test_a_member_that_waited_for_its_share_has_a_session_from_then_on() -> None:
+    """Its alarm rang while it waited, and said nothing."""
+    world = World()
+    joins = [world.join_twice(session_ms=session_ms) for session_ms in (60_000, 6000)]
+    world.until(*(told for _, told in joins))
+    (leader, _), (follower, _) = joins
+    waits = world.sync(follower, 1)
+    world.advance(20_000)
+    assert waits.waits
+    assert world.sync(leader, 1, {follower: b"its"}).error == NONE
+    assert waits.response.assignment == b"its"
+    world.advance(5999)
+    assert follower in world.group.members
+    world.advance(1)
+    assert follower not in world.group.members
 
 
 @pytest.mark.parametrize("session_ms", [6000, 400_000])

@@ -6,6 +6,7 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 from itertools import starmap
+from typing import Any
 
 import pytest
 
@@ -250,6 +251,19 @@ def test_of_a_living_group_only_topics_that_nobody_consumes_expire() -> None:
     world.commit({1: 1}, member_id=leader, generation=generation, topic="other")
     world.advance(10 * MINUTE_MS)
     assert offsets(expired(world)) == {0: 1}
+
+
+def test_nothing_expires_while_a_group_rebalances() -> None:
+    world = World(offsets_retention_minutes=10)
+    long: dict[str, Any] = {"session_ms": 1_800_000, "rebalance_ms": 3_600_000, **consumers("t")}
+    (leader,), generation = world.stable(1, **long)
+    world.commit({1: 1}, member_id=leader, generation=generation, topic="other")
+    world.join_twice(**long)
+    world.advance(4 * MINUTE_MS)
+    world.join(leader, **long)
+    assert world.state is GroupState.COMPLETING
+    world.advance(10 * MINUTE_MS)
+    assert offsets(expired(world)) == {1: 1}
 
 
 def test_a_group_of_another_type_never_expires_while_it_lives() -> None:

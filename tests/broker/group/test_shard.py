@@ -18,8 +18,9 @@ from barnabas.broker.group.values import (
     StoredGroup,
     StoredMember,
 )
+from barnabas.protocol.batch import read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import Buffer, TopicPartition
 from tests.broker.group.world import World, durable
 
 REFUSALS = {
@@ -28,6 +29,7 @@ REFUSALS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
 }
@@ -193,6 +195,24 @@ def test_a_shard_that_ends_refuses_what_waits() -> None:
 
 
 # What a restart finds
+
+
+@pytest.mark.parametrize("codec", [0, 1, 4])
+def test_what_is_written_is_compressed_as_the_setting_says(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(offsets_topic_compression_codec=codec)
+    codecs: list[int] = []
+    write = world.journal.write
+
+    def seen(batch: Buffer, wall_ms: int, now_ms: int) -> int:
+        codecs.append(read_header(batch).compression)
+        return write(batch, wall_ms, now_ms)
+
+    monkeypatch.setattr(world.journal, "write", seen)
+    world.commit({0: 5, 1: 6})
+    world.commit({0: 7})
+    world.restart()
+    assert codecs == [codec, codec]
+    assert {key.partition: one.offset for key, one in world.group.offsets.items()} == {0: 7, 1: 6}
 
 
 def test_a_restart_finds_the_same_state() -> None:

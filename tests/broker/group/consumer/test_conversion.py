@@ -11,7 +11,7 @@ from barnabas.broker.group.consumer import downgrading, preparing, upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.membership import size_of_member
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.kafka.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -232,6 +232,15 @@ def test_each_is_asked_in_its_own_protocol(world: ConsumerWorld) -> None:
     assert world.leave(old, "nobody") == [0, ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.leave("new") == [0], "LeaveGroup takes out members of either protocol"
     assert world.consumers().is_empty
+
+
+def test_a_classic_member_is_told_of_an_old_generation_in_its_own_words(world: ConsumerWorld) -> None:
+    old = alone(world)
+    world.comes("new")
+    for generation in (0, 7):
+        with pytest.raises(KafkaError) as fault:
+            world.commit({0: 7}, member_id=old, generation=generation, version=8)
+        assert fault.value.code == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_converted_group_is_the_same_after_a_restart(world: ConsumerWorld) -> None:

@@ -286,6 +286,21 @@ def test_a_target_is_computed_at_most_once_in_an_interval() -> None:
     assert world.consumers().target_epoch == 3
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["the group's", "the broker's"])
+def test_the_interval_is_the_groups_own_or_what_the_broker_allows(own: bool) -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=10_000)
+    if own:
+        world.group_settings["g"] = {"consumer.assignment.interval.ms": "2000"}
+    else:
+        world.config.group_consumer_max_assignment_interval_ms = 2000
+    world.comes("a")
+    world.comes("b")
+    for after_ms, epoch in ((1999, 2), (1, 3)):
+        world.advance(after_ms)
+        world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
+        assert world.consumers().target_epoch == epoch
+
+
 def test_while_a_group_waits_for_its_target_heartbeats_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
     world.comes("a")
@@ -493,6 +508,20 @@ def test_a_commit_of_an_earlier_epoch_counts_for_what_was_had_since(world: Consu
     assert committed(world, kept["t"][0], "a", 2) == ErrorCode.NONE
     assert committed(world, lost[0], "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
     assert committed(world, lost[0], "a", 3) == ErrorCode.NONE, "in its own epoch a member commits what it wants"
+
+
+def test_a_commit_of_an_earlier_epoch_counts_for_what_is_to_be_given_up(world: ConsumerWorld) -> None:
+    """It was had in that epoch, and in the one after it, in which it is to go."""
+    world.topics.have("u", 1)
+    world.comes("a")
+    assert world.beat("a", 2, topics=["t", "u"]).member_epoch == 3
+    world.beat("b")
+    kept = world.given(world.beat("a", 3, owned={"t": [0, 1, 2, 3], "u": [0]}))
+    assert kept is not None
+    lost = [one for one in range(4) if one not in kept["t"]]
+    assert lost
+    assert committed(world, lost[0], "a", 2) == ErrorCode.NONE
+    assert committed(world, lost[0], "a", 1) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_nobody_commits_while_there_are_members(world: ConsumerWorld) -> None:
