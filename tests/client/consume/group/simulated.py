@@ -419,7 +419,8 @@ class Member:
                 for n in range(self.cluster.topics.get(name, 0))
             ]
             code = 0 if name in self.cluster.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topics.append(metadata.MetadataResponseTopic(code, name, self.cluster.id_of(name), partitions=parts))
+            topic = metadata.MetadataResponseTopic(code, name, self.cluster.id_of(name), name.startswith("__"), parts)
+            topics.append(topic)
         _, wish, partial = self.metadata.next_request(self.cluster.now_ms)
         brokers = [metadata.MetadataResponseBroker(1, "node1", 9092)]
         self.metadata.update(wish, metadata.MetadataResponse(0, brokers, "c", 1, topics), partial, self.cluster.now_ms)

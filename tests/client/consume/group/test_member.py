@@ -76,6 +76,14 @@ def test_a_group_that_refuses_is_told_of_and_asked_again(code: int) -> None:
     cluster.settle(one)
 
 
+@pytest.mark.parametrize(("excludes", "topics"), [(True, {"t"}), (False, {"t", "__consumer_offsets"})])
+def test_a_pattern_leaves_internal_topics_out_unless_it_is_not_to(excludes: bool, topics: set[str]) -> None:
+    cluster = Cluster({"t": 1, "__consumer_offsets": 1})
+    one = cluster.member(pattern=".*", **QUICK, **{"exclude.internal.topics": excludes})
+    cluster.settle(one)
+    assert {where.topic for where in one.owned()} == topics
+
+
 def test_a_way_to_share_that_nobody_offered_is_refused() -> None:
     cluster = Cluster({"t": 2})
     cluster.refuse[JoinGroupRequest] = lambda _: JoinGroupResponse(
@@ -237,6 +245,24 @@ def test_a_place_that_is_lost_is_told_of_and_nothing_is_committed(code: int, cap
     assert not sent(one, OffsetCommitRequest)
 
 
+def test_a_place_that_is_lost_during_the_last_commit_is_told_of_as_lost() -> None:
+    cluster = Cluster({"t": 2}, records=50)
+    one = cluster.member(**QUICK, **{"auto.commit.interval.ms": 100_000})
+    cluster.settle(one)
+    cluster.run(30, [one])
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, 14)
+    left = [25]
+    cluster.refuse[HeartbeatRequest] = lambda _: HeartbeatResponse(error_code=left.pop()) if left else None
+    one.group.membership.want_rejoin("the test wants it")
+    one.turn()
+    assert sent(one, OffsetCommitRequest)
+    cluster.run(200)
+    assert one.group.membership.lost
+    del cluster.refuse[OffsetCommitRequest]
+    cluster.settle(one)
+    assert [name for name, _ in one.told] == ["assigned", "lost", "assigned"]
+
+
 def test_an_application_that_stays_away_leaves_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster({"t": 2})
     one = cluster.member(**QUICK, **{"max.poll.interval.ms": 2000})
@@ -309,6 +335,40 @@ def test_a_static_member_comes_back_and_has_its_partitions() -> None:
     assert again.owned() == had
 
 
+def test_a_leader_that_is_told_to_assign_nothing_asks_for_its_share() -> None:
+    """KIP-814: a static leader that comes back shares out what changes later, and not what all have already."""
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK)
+    answered = cluster.group.join
+
+    def skipping(request: JoinGroupRequest, now_ms: int, answer: Any) -> Any:
+        def skip(told: JoinGroupResponse) -> None:
+            told.skip_assignment = True
+            answer(told)
+
+        return answered(request, now_ms, skip)
+
+    cluster.group.join = skipping
+    cluster.run(100, [one])
+    (sync,) = sent(one, SyncGroupRequest)
+    assert sync.assignments == []
+
+
+def test_joins_and_syncs_are_waited_for_as_long_as_the_others_may_take() -> None:
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK, **{"request.timeout.ms": 1000, "max.poll.interval.ms": 20_000})
+    waits: dict[type, set[int | None]] = {}
+    send = one.group.coordinator.send
+
+    def seen(request: Any, now_ms: int, on_done: Any, **options: Any) -> None:
+        waits.setdefault(type(request), set()).add(options.get("timeout_ms"))
+        send(request, now_ms, on_done, **options)
+
+    one.group.coordinator.send = seen  # type: ignore[method-assign]
+    cluster.settle(one)
+    assert waits[JoinGroupRequest] == waits[SyncGroupRequest] == {25_000}
+
+
 def test_a_second_member_of_the_same_name_fences_the_first() -> None:
     cluster = Cluster({"t": 2})
     one = cluster.member(**QUICK, **{"group.instance.id": "a"})
@@ -375,6 +435,19 @@ def test_auto_commit_comes_in_time_while_records_are_waited_for() -> None:
     assert len(nudges) == 1, "the shell is told once, and looks when it can"
     one.turn()
     cluster.run(50)
+    assert cluster.group.offsets == {T0: 10}
+
+
+def test_auto_commit_that_was_refused_for_now_is_tried_again_soon() -> None:
+    cluster = Cluster({"t": 1}, records=10)
+    one = cluster.member(**QUICK, **{"auto.commit.interval.ms": 60_000, "retry.backoff.ms": 100})
+    cluster.settle(one)
+    cluster.run(100, [one])
+    left = [14]
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, left.pop()) if left else None
+    cluster.run(60_000, [one])
+    assert not left
+    cluster.run(1000, [one])
     assert cluster.group.offsets == {T0: 10}
 
 
@@ -528,6 +601,20 @@ def test_a_time_that_is_over_ends_it_all_the_same() -> None:
     one.group.abandon(cluster.now_ms)
     cluster.run(50)
     assert one.owned() == set() or not one.group.subscription
+    assert not cluster.group.members
+
+
+def test_the_commit_of_a_close_is_tried_no_longer_than_that_lasts() -> None:
+    cluster = Cluster({"t": 1}, records=10)
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    cluster.run(50, [one])
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, 15)
+    one.group.depart("it was closed", cluster.now_ms + 500)
+    for _ in range(10):
+        one.turn()
+        cluster.run(100)
+    assert one.group.gone
     assert not cluster.group.members
 
 
