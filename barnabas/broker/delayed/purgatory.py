@@ -121,18 +121,20 @@ class Purgatory:
         """
         operation.purgatory = self
         operation.keys = keys
-        self.estimated_total += 1
         for start in range(0, len(keys), size):
             some = keys[start : start + size]
             for key in some:
                 self.watchers.setdefault(key, {})[operation] = None
             operation.listed += len(some)
             if operation.try_keys(some, now_ms):
-                return
+                break
             yield
             if operation.completed:
-                return
-        self.timer.add(operation, deadline_ms)
+                break
+        else:
+            self.timer.add(operation, deadline_ms)
+        # Not before: a purge between two steps would count it as over, and it would lie in the timer uncounted.
+        self.estimated_total += 1
 
     def check_and_complete(self, key: Hashable, now_ms: int) -> int:
         """Try the operations watching `key`, in the order they came; returns how many this call completed.

@@ -316,6 +316,20 @@ def test_the_purge_follows_an_expiry_too():
     assert names(purgatory) == {}
 
 
+def test_an_operation_that_is_parked_in_steps_is_not_purged_as_one_that_is_over():
+    purgatory = Purgatory("Test", Timer(0), purge_interval=1)
+    for op in [Op("a"), Op("b")]:
+        purgatory.try_complete_else_watch(op, ["quiet"], 0)
+        op.force_complete(0)
+    steps = purgatory.watch_in_steps(Op("wide"), ["k0", "k1"], 800, 1, 0)
+    next(steps)
+    purgatory.advance(200)
+    assert not purgatory.finished
+    assert list(steps) == [None]
+    assert purgatory.estimated_total == purgatory.num_delayed == 1
+    assert purgatory.next_deadline_ms() == 800
+
+
 # Looking in
 
 

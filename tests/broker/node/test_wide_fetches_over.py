@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.node.jobs import JobQueue
-from barnabas.broker.replica import wide_fetch
+from barnabas.broker.replica import fetch, wide_fetch
 from barnabas.broker.replica.wide_fetch import WideFetch
 from tests.broker.node.test_waiting_fetches import waiting
 from tests.broker.node.world import World, batch
@@ -48,3 +48,20 @@ def test_a_fetch_of_many_partitions_that_is_over_lets_go_of_them_in_slices(monke
     world.advance(700)
     assert waiting(world) == (0, 0)
     assert [one for one in left if any(one)] == [(20, 20), (20, 20), (10, 10)]
+
+
+def test_a_fetch_that_is_parked_in_steps_behind_many_that_are_over_ends_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A purge between two steps counted it as over: nobody was told when it is due, and 700 ms became five seconds."""
+    monkeypatch.setattr(fetch, "PARTITIONS_AT_ONCE_MAX", 20)
+    world = World(fetch_purgatory_purge_interval_requests=2)
+    world.create("t", 60)
+    over = [world.fetch({("t", 0): 0, ("t", number): 0}, wait_ms=60_000) for number in (1, 2)]
+    world.put(batch(b"a"))
+    assert all(one.done for one in over)
+    wide = world.fetch({("t", number): int(not number) for number in range(60)}, wait_ms=700)
+    world.advance(699)
+    assert not wide.done
+    world.advance(1)
+    assert wide.done
