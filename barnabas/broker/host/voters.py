@@ -81,7 +81,7 @@ async def _ask(config: BrokerConfig, secret: bytes, server: str) -> DescribeQuor
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
 
     async def call(key: int, version: int, buffers: list[Buffer]) -> Any:
-        writer.writelines(buffers)
+        writer.write(b"".join(buffers))
         size = int.from_bytes(await reader.readexactly(4), "big")
         if size > _ANSWER_BYTES_MAX:
             raise ProtocolError(f"its answer has {size} bytes")
