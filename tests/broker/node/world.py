@@ -204,12 +204,16 @@ class World:
         answer = Answer(self)
         connection = connection or Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
         context = _Context(connection, _key_of(request), version, client_id, answer)
+        self.serve(request, context)
+        return answer
+
+    def serve(self, request: Any, context: RequestContext) -> None:
+        """Hand a request to the core; what that says of the next deadline must hold."""
         due_ms = self.core.next_deadline_ms()
-        handle = self.core.handle if connection.peer < 0 else self.core.handle_peer
+        handle = self.core.handle if context.connection.peer < 0 else self.core.handle_peer
         handle(request, context, self.now_ms)
         if not self.core.rescheduled:
             assert self.core.next_deadline_ms() == due_ms, "the host would not ask"
-        return answer
 
     def administrator(self) -> Connection:
         """A connection over the local socket."""
