@@ -43,7 +43,7 @@ PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
         "any_log_is_voted_for": _plant(
             "Whose log has less is voted for, too.",
             "metadata",
-            10,
+            11,
             (f"{_RAFT}._would_vote", "(end.epoch, end.end) < (ours.epoch, ours.end)", "False"),
         ),
         "snapshot_beside_the_log": _plant(

@@ -43,7 +43,7 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
         "commits_ahead": plant_of_several(
             "A member commits one record more than it was handed.",
             "consumed",
-            4,
+            2,
             (
                 "barnabas.client.consume.group.offsets:GroupOffsets.now",
                 "OffsetAndMetadata(offset, leader_epoch=epoch)",

@@ -79,7 +79,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
             "decisions",
-            4,
+            26,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",
                 "not broker.fenced and broker_epoch in (-1, broker.broker_epoch)",
@@ -95,7 +95,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            15,
+            17,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
