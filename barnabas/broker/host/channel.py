@@ -325,15 +325,15 @@ class Channel(asyncio.BufferedProtocol):
             self.writes += 1
             if self.rest is not None:
                 self.rest.add(out)
+            elif size > PORTION_BYTES and self._host.copies_unsent:
+                self.rest = Rest(self, out)
+                self.rest.go_on()
             elif len(out) == 1:
                 self.transport.write(out[0])
             elif size <= JOIN_BYTES_MAX:
                 self.transport.write(b"".join(out))
-            elif size <= PORTION_BYTES or not self._host.copies_unsent:
-                write_all(self.transport, out)
             else:
-                self.rest = Rest(self, out)
-                self.rest.go_on()
+                write_all(self.transport, out)
             if self.waits & STALLED and self.rest is None:
                 unsent = self.transport.get_write_buffer_size()
                 made = unsent if self._host.copies_unsent else own_bytes(out)
