@@ -289,7 +289,8 @@ class Overlooked(NamedTuple):
 class Held(NamedTuple):
     """What a broker keeps for others, in bytes, told when it has changed: in all, by what it is, and by whose it is.
 
-    `limit`: how much it may be. `gone`: connections that are no more and for which it keeps something all the same.
+    `limit`: how much it may be. `gone`: connections that are no more and for which it keeps something all the same,
+    other than what a read of the device that is under way brings.
     """
 
     broker: str

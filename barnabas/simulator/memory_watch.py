@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.broker.account import UNREAD
 from barnabas.broker.node.core import Core
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.history import Held, Tell
@@ -22,12 +23,16 @@ class MemoryWatch:
         if stands == self._seen:
             return
         self._seen = stands
+        gone = [one for one in account.by_holder if one > 0 and one not in channels]
+        if sum(account.by_holder[one] for one in gone) <= account.by_kind[UNREAD]:
+            gone.clear()  # what is being read from the device stays until it is there: no read can be taken back
+        gone += [one for one in waiting if one > 0 and one not in channels]
         told = Held(
             broker.name,
             account.total,
             account.limit,
             sum(account.by_kind.values()),
             sum(account.by_holder.values()),
-            tuple(one for one in (*account.by_holder, *waiting) if one > 0 and one not in channels),
+            tuple(gone),
         )
         self._tell(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
@@ -194,30 +194,38 @@ class _Run:
             self.reviews[-1].take_on(self.brokers.know(ANEW))
         if not self._within(HEALING_MS, lambda: self.brokers.well):
             raise Broken(f"settled: nothing is sent any more, and not all is committed: {self.brokers.told()}")
-        ends = self.brokers.ends()
         for review in self.reviews:
-            there = {key: ends[key] for key in review.positions}
             review.start()
-            if not self._within(HEALING_MS, lambda one=review, there=there: one.positions == there):  # type: ignore[misc]
-                raise Broken(f"settled: what is there ({there}) cannot be read in {HEALING_MS} ms")
-        self._read_to({key: ends[key] for key in plan.partitions_told})
+            if not self._within(HEALING_MS, lambda one=review: one.positions == self._ends(one.positions)):  # type: ignore[misc]
+                there = self._ends(review.positions)
+                raise Broken(f"settled: what is there ({there}) cannot be read in {HEALING_MS} ms: {review.positions}")
+        self._read_to(plan.partitions_told)
         for review in self.reviews:
             review.tell()
         self.tell(Over((world.now_ns - healed_ns) // MS))
         if world.broken is not None:
             raise Broken(world.broken)
 
-    def _read_to(self, ends: dict[TopicPartition, int]) -> None:
+    def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where these end now: what a producer has given up may still have been on its way, and comes later."""
+        ends = self.brokers.ends()
+        return {key: ends[key] for key in partitions}
+
+    def _read_to(self, partitions: Sequence[TopicPartition]) -> None:
         """Some read a few records at a time: all is well as long as each minute brings another one."""
 
         def have() -> list[dict[TopicPartition, int]]:
-            together = [{key: max((each.handed.get(key, 0) for each in self.members), default=0) for key in ends}]
+            together = [{key: max((each.handed.get(key, 0) for each in self.members), default=0) for key in partitions}]
             return [dict(reader.positions) for reader in self.reading] + (together if self.members else [])
+
+        def have_all() -> bool:
+            ends = self._ends(partitions)
+            return all(one == ends for one in have())
 
         before: list[dict[TopicPartition, int]] = []
         while (now := have()) != before:
             before = now
-            if self._within(HEALING_MS, lambda: all(one == ends for one in have())):
+            if self._within(HEALING_MS, have_all):
                 return
 
     def _within(self, ms: int, condition: Callable[[], bool]) -> bool:
