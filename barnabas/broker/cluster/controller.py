@@ -172,17 +172,11 @@ class LocalController:
         def committed(fault: KafkaError | None) -> None:
             for result in results:
                 if fault is not None and result.topic_id in self._image.topics_by_id:
-                    result.error = result.error or fault
-            done(results)
-
-        def seen(fault: KafkaError | None) -> None:
-            for result in results:
-                if fault is not None and result.topic_id in self._image.topics_by_id:
-                    result.error = fault  # what was about to go is there still
+                    result.error = fault  # it is there still, also where it was said to be gone
             done(results)
 
         if not records:
-            self._writing.settled(seen)
+            self._writing.settled(committed)
         elif self._turns.alone:
             yield from self._writing.write_in_slices(records, committed)
         else:
