@@ -25,6 +25,7 @@ from tests.cli.process import BOUND_S
 from tests.cli.test_cluster_clients import AN_HOUR, DEAD, steer
 from tests.cli.test_cluster_up import PARTITIONS, Up, all_in_sync
 from tests.wire.conftest import until
+from tests.wire.joining import poll
 from tests.wire.matrix import records
 from tests.wire.programs import ClientUnavailable, Program
 from tests.wire.test_kcat import KCAT, kcat
@@ -88,7 +89,7 @@ class KafkaPython:
             one.get(BOUND_S)
 
     def read(self) -> list[bytes]:
-        return [one.value for some in self._member.poll(500).values() for one in some]
+        return [one.value for some in poll(self._member, 500).values() for one in some]
 
     def close(self) -> None:
         self._member.close()

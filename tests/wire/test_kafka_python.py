@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.wire.conftest import SECONDS_MAX, VALUES, stored_codecs, until
+from tests.wire.joining import poll
 from tests.wire.tried import KAFKA_PYTHON
 
 kafka = pytest.importorskip("kafka", reason="kafka-python is not installed: pip install kafka-python")
@@ -128,7 +129,7 @@ def poll_until(consumers: list[Any], done: Callable[[], bool], seen: list[Any] |
 
     def step() -> None:
         wait_ms = next(patience_ms)
-        for found in threads.map(lambda consumer: consumer.poll(timeout_ms=wait_ms), consumers):
+        for found in threads.map(lambda consumer: poll(consumer, wait_ms), consumers):
             for records in found.values():
                 if seen is not None:
                     seen.extend(records)
@@ -147,7 +148,7 @@ def commit(consumer: Any, offsets: dict[Any, Any] | None = None) -> None:
             consumer.commit(offsets)
             done = True
         except errors.RebalanceInProgressError:
-            assert consumer.poll(timeout_ms=50) == {}, "all was read before"
+            assert poll(consumer, 50) == {}, "all was read before"
 
     until(lambda: done, step)
 
