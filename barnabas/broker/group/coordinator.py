@@ -133,21 +133,20 @@ class GroupCoordinator:
             self._run(loader.run(), loaded)
 
     def resigned(self, index: int) -> None:
-        """This broker leads a partition no longer: whoever waits in one of its groups asks another."""
+        """This broker leads a partition no longer: whoever waits in one of its groups is told to ask another."""
         shard = self.shards.pop(index, None)
         if shard is None:
             return
         self._known.clear()
-        from barnabas.broker.group.deleting import close_any
+        from barnabas.broker.group.unloading import unload
 
         loader = self._loaders.pop(index, None)
         if loader is not None:
             loader.cancelled = True
-        shard.status = Status.FAILED
-        for group in list(shard.groups.values()):
-            close_any(shard, group, ErrorCode.NOT_COORDINATOR)
-            shard.remove(group)
-        shard.end_all(ErrorCode.NOT_COORDINATOR)
+        unloading = unload(shard)
+        for _ in unloading:  # it is not done with its first step
+            self._run(unloading, lambda _: None)
+            break
         if not self.shards:
             self._alarms.stop(self._expiry)
 

@@ -56,16 +56,11 @@ def remove_group(shard: Shard, group: AnyGroup, now_ms: int) -> Job[int]:
             yield None
             _check_still_empty(shard, group)
     shard.write(of_group(group), now_ms)
-    close_any(shard, group, ErrorCode.UNKNOWN_MEMBER_ID)
-    return deleted
-
-
-def close_any(shard: Shard, group: AnyGroup, code: int) -> None:
-    """A group of either kind ends here: whoever waits is told why, and nothing rings any more."""
     if isinstance(group, ConsumerGroup):
         release_all(shard, group)
     else:
-        close(shard, group, code)
+        close(shard, group, ErrorCode.UNKNOWN_MEMBER_ID)
+    return deleted
 
 
 def _check_still_empty(shard: Shard, group: AnyGroup) -> None:

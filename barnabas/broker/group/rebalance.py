@@ -16,7 +16,7 @@ other rebalance. The last of them ends that wait, behind what has been received 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
@@ -79,6 +79,8 @@ def begin_session(shard: Shard, group: Group, member: Member, now_ms: int) -> No
 
 
 def _session_over(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    if shard.is_left:
+        return
     until_ms = member.new_until_ms if member.is_new else member.session_until_ms
     if now_ms < until_ms and member.session is not None:
         shard.shared.alarms.set(member.session, until_ms)
@@ -107,6 +109,8 @@ def give_out(shard: Shard, group: Group, member_id: str, address: str, size: int
 
 
 def _never_used(shard: Shard, group: Group, member_id: str, now_ms: int) -> None:
+    if shard.is_left:
+        return
     take_pending(shard, group, member_id)
     if group.state is _PREPARING and group.all_joined:
         complete_join(shard, group, now_ms)
@@ -181,6 +185,8 @@ def _begun(fault: Exception | None) -> None:
 
 def complete_join(shard: Shard, group: Group, now_ms: int) -> None:
     """End the join phase: a generation of those who are there. Who is not is out, unless it is static."""
+    if shard.is_left:
+        return
     _stop(shard, group.join_alarm)
     group.join_alarm = None
     group.waits_for_ids = False
@@ -303,7 +309,7 @@ def tell_synced(shard: Shard, group: Group, told: Callable[[Member], SyncGroupRe
 
 
 def _sync_over(shard: Shard, group: Group, generation: int, now_ms: int) -> None:
-    if generation != group.generation or not group.unsynced:
+    if shard.is_left or generation != group.generation or not group.unsynced:
         return
     logger.info("group %s: %d members never fetched their assignment", group.group_id, len(group.unsynced))
     shard.shared.alarms.spent += len(group.members)
@@ -316,10 +322,17 @@ def _sync_over(shard: Shard, group: Group, generation: int, now_ms: int) -> None
 
 
 def close(shard: Shard, group: Group, code: int) -> None:
-    """A group ends here, deleted or led elsewhere: whoever waits is told why, and nothing rings any more."""
+    """A group ends here: whoever waits is told why, and nothing rings any more."""
+    for _ in closing(shard, group, code):
+        pass
+
+
+def closing(shard: Shard, group: Group, code: int) -> Iterator[None]:
+    """As `close`, an id or a member at a time."""
     for member_id in list(group.pending):
         take_pending(shard, group, member_id)
-    for member in group.members.values():
+        yield
+    for member in list(group.members.values()):
         if (joining := group.unpark_join(member)) is not None:
             joining.refuse(code)
         syncing, member.syncing = member.syncing, None
@@ -329,6 +342,7 @@ def close(shard: Shard, group: Group, code: int) -> None:
         shard.shared.holdings.take(member.address, -member.size)
         group.held -= member.size
         member.size = 0
+        yield
     _stop(shard, group.join_alarm)
     _stop(shard, group.sync_alarm)
     group.state = GroupState.DEAD

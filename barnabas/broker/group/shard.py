@@ -348,16 +348,27 @@ class Shard:
 
     # The end
 
-    def end_all(self, code: int) -> None:
-        """Led here no longer: whoever waits for what was written is told so."""
+    def leave(self) -> tuple[deque[AnyGroup], deque[Reply]]:
+        """Led here no longer: nobody finds its groups, and their alarms do nothing more.
+
+        Returns:
+            the groups that it had; the replies to those who wait for what was written, or for a group to begin.
+        """
+        self.status = Status.FAILED
+        groups, self.groups = deque(self.groups.values()), {}
         held, self._held = self._held, deque()
         self._rest()
-        for one in held:
-            one.reply.refuse(code)
+        replies = deque(one.reply for one in held)
         gatherings, self.gatherings = self.gatherings, {}
         for gathering in gatherings.values():
             self.shared.alarms.stop(gathering.alarm)
-            gathering.refuse(code)
+            replies += gathering.take_replies()
+        return groups, replies
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is led here no longer; what it was to do with groups that it had is not to be done."""
+        return self.status is Status.FAILED
 
 
 def size_of_group(group: AnyGroup) -> int:

@@ -6,10 +6,10 @@ import pytest
 
 from barnabas.broker.group import loading
 from barnabas.broker.group.alarms import SPENT_MAX, Alarm, Alarms
-from barnabas.broker.group.deleting import close_any
 from barnabas.broker.group.placement import java_hash, partition_of
 from barnabas.broker.group.records import OtherRecord, decode, encode
-from barnabas.broker.group.state import GroupState, Status
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.unloading import unload
 from barnabas.broker.group.values import (
     CommittedOffset,
     CoordinatorRecord,
@@ -18,6 +18,7 @@ from barnabas.broker.group.values import (
     StoredGroup,
     StoredMember,
 )
+from barnabas.broker.jobs import at_once
 from barnabas.protocol.batch import read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -188,7 +189,7 @@ def test_a_shard_that_ends_refuses_what_waits() -> None:
     world = World()
     world.journal.lags = True
     told = world.join()
-    world.shard.end_all(ErrorCode.NOT_COORDINATOR)
+    at_once(unload(world.shard))
     assert told.error == ErrorCode.NOT_COORDINATOR
     assert not world.journal.listens
     world.advance(60_000)
@@ -242,10 +243,7 @@ def test_a_shard_that_ends_while_its_members_are_counted_keeps_nothing(monkeypat
     monkeypatch.setattr(loading, "MEMBERS_PER_STEP", 1)
     steps = loading.activate(shard, world.now_ms)
     next(steps)
-    shard.status = Status.FAILED
-    for each in list(shard.groups.values()):
-        close_any(shard, each, ErrorCode.NOT_COORDINATOR)
-        shard.remove(each)
+    at_once(unload(shard))
     assert list(steps) == []
     assert shard.shared.holdings.total == 0
     assert not list(shard.shared.alarms.timer.tasks())

@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.cluster.records import PartitionChange, RemoveTopic
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import Connection
-from barnabas.broker.group import deleting, placement
+from barnabas.broker.group import deleting, placement, unloading
 from barnabas.broker.group.consumer import hashing
 from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.group.placement import java_hash, partition_of
@@ -409,7 +409,11 @@ def lead(world: World, group: str, leader: int) -> None:
     assert done == [None]
 
 
-def test_who_waits_is_sent_away_when_leadership_goes_and_all_is_read_when_it_comes() -> None:
+@pytest.mark.parametrize("pieces", [1, unloading.PIECES_PER_STEP])
+def test_who_waits_is_sent_away_when_leadership_goes_and_all_is_read_when_it_comes(
+    pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unloading, "PIECES_PER_STEP", pieces)
     world = world_with_coordinator()
     member_id, generation = member(world)
     commit(world, {0: 5}, "other")

@@ -29,6 +29,7 @@ from barnabas.broker.group.consumer.targets import may_compute
 from barnabas.broker.group.consumer.values import Current
 from barnabas.broker.group.holdings import GROUP_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
+from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import Status
 from barnabas.broker.jobs import Job, at_once
@@ -61,13 +62,12 @@ class Gathering:
         self.seen = 1
         self.waits = 1
 
-    def refuse(self, code: int) -> None:
-        """Tell all that are left."""
-        left = [*self.waiting.values(), *self.late]
+    def take_replies(self) -> list[Reply]:
+        """Those of all that are left, who wait no more."""
+        left = [one.reply for one in (*self.waiting.values(), *self.late)]
         self.waiting.clear()
         self.late.clear()
-        for one in left:
-            one.reply.refuse(code)
+        return left
 
 
 def may_gather(shard: Shard, request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -143,11 +143,12 @@ def _ended(shard: Shard, group_id: str, gathering: Gathering, fault: Exception |
     logger.error("group %s: not all of its members were let in", group_id, exc_info=fault)
     if shard.gatherings.get(group_id) is gathering:
         del shard.gatherings[group_id]
-    gathering.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+    for reply in gathering.take_replies():
+        reply.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _let_in(shard: Shard, group_id: str, gathering: Gathering, now_ms: int) -> Job[None]:
-    """Let them in, together or one by one. Where groups are led here no longer, `Shard.end_all` has told all."""
+    """Let them in, together or one by one. Where groups are led here no longer, `unloading` tells all."""
     newcomers = list(gathering.waiting.values())
     begun: Begun | None = None
     if len(newcomers) > 1 and _begins(shard, group_id):

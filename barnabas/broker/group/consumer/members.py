@@ -83,6 +83,8 @@ def time_is_over(
     shard: Shard, group: ConsumerGroup, member: ConsumerMember, alarm: str, reason: str, now_ms: int
 ) -> None:
     """An alarm of a member has rung, that of this name: the member is out, or the alarm rings again."""
+    if shard.is_left:
+        return
     shard.shared.alarms.spent += len(group.names) // NAMES_PER_ALARM
     logger.info("group %s: member %s is fenced because %s", group.group_id, member.member_id, reason)
     try:

@@ -112,7 +112,7 @@ def release(shard: Shard, member: ConsumerMember) -> None:
 
 
 def release_all(shard: Shard, group: ConsumerGroup) -> None:
-    """A group is led elsewhere, or another takes its place."""
+    """Another group takes its place, or none."""
     for member in group.members.values():
         release(shard, member)
 

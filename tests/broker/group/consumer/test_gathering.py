@@ -14,6 +14,8 @@ from barnabas.broker.group.consumer.gathering import WAITS_MAX
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.values import CurrentRecord, MemberRecord, TargetEpochRecord, TargetRecord
 from barnabas.broker.group.state import Status
+from barnabas.broker.group.unloading import unload
+from barnabas.broker.jobs import at_once
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld, Partitions
 from tests.broker.group.world import Told
@@ -230,7 +232,7 @@ def test_a_coordinator_that_resigns_while_they_begin_answers_all_once(
 ) -> None:
     world.step_job()
     late = world.beats("late")
-    world.shard.end_all(ErrorCode.NOT_COORDINATOR)
+    at_once(unload(world.shard))
     assert [one.error for one in [*many, late]] == [ErrorCode.NOT_COORDINATOR] * 4
     world.end_jobs()
     assert not world.shard.groups
@@ -317,7 +319,7 @@ def test_who_asks_again_over_another_connection_ends_the_waiting(world: Gatherin
 
 def test_a_coordinator_that_resigns_answers_those_who_wait(world: Gatherings) -> None:
     told = world.come("a", "b")
-    world.shard.end_all(ErrorCode.NOT_COORDINATOR)
+    at_once(unload(world.shard))
     assert [one.error for one in told] == [ErrorCode.NOT_COORDINATOR] * 2
     world.advance(100)
     assert not world.shard.groups
