@@ -243,7 +243,7 @@ class LocalController:
         records += yield from smaller_minimum(self.pending, self._config, records)
 
         def committed(fault: KafkaError | None) -> None:
-            done(errors if fault is None else [one or fault for one in errors])
+            done(errors if fault is None else [fault for _ in errors])  # a refusal, too, may go by what was lost
 
         if validate_only or not records:
             self._writing.settled(committed)
@@ -313,8 +313,7 @@ class LocalController:
             return reassignment.decide(image, moves, told, may_resize=may_resize, terms_of=self.terms_of)
 
         def decided(fault: KafkaError | None) -> None:
-            told.extend([fault] * (len(moves) - len(told)))
-            done([one or fault for one in told])
+            done(told if fault is None else [fault for _ in moves])
 
         self._turns.take(len(moves), self._decide(decide, decided), decided)
 
@@ -415,7 +414,7 @@ class LocalController:
         def committed(fault: KafkaError | None) -> None:
             if fault is not None:
                 for result in results:
-                    result.error = result.error or fault
+                    result.error = fault  # a refusal, too, may go by what was lost
             done(results)
 
         if not records:

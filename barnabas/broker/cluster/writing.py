@@ -158,6 +158,9 @@ class Writing:
 
         def committed(fault: KafkaError | None) -> None:
             self._in_flight.pop(0)
+            for one in self._seen:  # before anybody is told: who asks from there has seen what is in flight still
+                one.left -= 1
+                one.fault = one.fault or fault
             try:
                 if fault is None:
                     self._publish(self._committed.apply(records))
@@ -168,8 +171,7 @@ class Writing:
                 done(fault)
             except Exception as defect:
                 answer_defect(defect, done)
-            if self._seen:
-                self._tell_seen(fault)
+            self._tell_seen()
             self._go_on()
 
         try:
@@ -195,10 +197,7 @@ class Writing:
         else:
             done(None)
 
-    def _tell_seen(self, fault: KafkaError | None) -> None:
-        for one in self._seen:
-            one.left -= 1
-            one.fault = one.fault or fault
+    def _tell_seen(self) -> None:
         while self._seen and not self._seen[0].left:  # who came later has as many before him, or more
             one = self._seen.pop(0)
             try:

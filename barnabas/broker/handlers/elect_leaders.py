@@ -86,7 +86,7 @@ def _hold(members: Members, election: int, named: list[TopicPartition] | None) -
     def done(fault: KafkaError | None, elected: Elected) -> None:
         told.update(elected)
         if fault is not None:
-            told.update({key: (fault.code, fault.detail) for key in named or elected if not told.get(key, (0, ""))[0]})
+            told.update(dict.fromkeys(named or elected, (fault.code, fault.detail)))
         decided.open()
 
     members.elect(election, named, done)
