@@ -13,7 +13,7 @@ from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.pages import own_bytes
+from barnabas.broker.pages import own_bytes_of
 from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
@@ -48,16 +48,19 @@ class Rest:
 
     def __init__(self, channel: Channel, buffers: list[Buffer]) -> None:
         self._channel = channel
-        self._buffers: deque[memoryview] = deque()
+        self._buffers: deque[tuple[memoryview, int]] = deque()
+        """What is left of a buffer, and what is kept for it as long as anything is: all of it."""
         self._left_bytes = self._own_bytes = 0
         channel.pause_writing()
         self.add(buffers)
 
     def add(self, buffers: list[Buffer]) -> None:
         """What comes behind it: a request that was parked before is answered while its connection is stalled."""
-        self._buffers.extend(map(memoryview, buffers))
-        self._left_bytes += sum(map(len, buffers))
-        self._own_bytes += own_bytes(buffers)
+        for one in buffers:
+            own = own_bytes_of(one)
+            self._buffers.append((memoryview(one), own))
+            self._left_bytes += len(one)
+            self._own_bytes += own
         self._charge()
 
     def go_on(self) -> None:
@@ -78,20 +81,22 @@ class Rest:
 
     def all(self) -> list[Buffer]:
         """All that is left, to be written as it is."""
-        return list(self._buffers)
+        return [one for one, _ in self._buffers]
 
     def _charge(self) -> None:
         unsent = self._channel.transport.get_write_buffer_size()
-        self._channel.hold_unread(unsent + min(self._own_bytes, self._left_bytes))
+        self._channel.hold_unread(unsent + self._own_bytes)
 
     def _portion(self) -> Buffer:
         taken: list[memoryview] = []
         room = PORTION_BYTES
         while self._buffers and room:
-            one = self._buffers.popleft()
+            one, own = self._buffers.popleft()
             if len(one) > room:
-                self._buffers.appendleft(one[room:])
+                self._buffers.appendleft((one[room:], own))
                 one = one[:room]
+            else:
+                self._own_bytes -= own
             taken.append(one)
             room -= len(one)
         self._left_bytes -= PORTION_BYTES - room
