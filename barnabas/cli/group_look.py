@@ -43,11 +43,12 @@ class Standing(NamedTuple):
         return None if self.committed is None or self.end is None else self.end - self.committed
 
 
-def unknown(admin: Admin, name: str) -> BarnabasError:
-    """There is no such group."""
+def unknown(admin: Admin | None, name: str) -> BarnabasError:
+    """There is no such group. Without `admin` none is looked for that may have been meant."""
     meant = ""
-    with suppress(BarnabasError):  # a broker that cannot be asked just now is another matter
-        meant = did_you_mean(name, [each.name for each in admin.list_groups()])
+    if admin:
+        with suppress(BarnabasError):  # a broker that cannot be asked just now is another matter
+            meant = did_you_mean(name, [each.name for each in admin.list_groups()])
     return BarnabasError(f"there is no group {name}; {meant or 'barnabas groups list shows those there are'}")
 
 

@@ -20,6 +20,7 @@ from barnabas.cli.group_look import (
     unknown,
 )
 from barnabas.cli.group_reset import Chosen, ago, chosen, listed, plan, shift, target
+from barnabas.cli.near import MEANT_MAX
 from barnabas.cli.options import Options, Verbs, client_options, json_option, named, settings_of
 from barnabas.cli.speak import cell, fail, say, say_json, table
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -294,12 +295,13 @@ def _delete(admin: Admin, given: argparse.Namespace) -> None:
             say_json(group=name, deleted=error is None)
     elif deleted:
         say(f"deleted {', '.join(deleted)}")
-    refused = [_refused(admin, name, error) for name, error in answers.items() if error is not None]
+    refused = [(name, error) for name, error in answers.items() if error is not None]
     if refused:
-        raise BarnabasError("; ".join(map(str, refused)))
+        said = [_refused(admin if number < MEANT_MAX else None, *one) for number, one in enumerate(refused)]
+        raise BarnabasError("; ".join(map(str, said)))
 
 
-def _refused(admin: Admin, name: str, error: KafkaError) -> BarnabasError:
+def _refused(admin: Admin | None, name: str, error: KafkaError) -> BarnabasError:
     if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
         return unknown(admin, name)
     return occupied(name) if error.code == ErrorCode.NON_EMPTY_GROUP else error

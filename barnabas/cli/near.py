@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.cli.codes import told
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
+
+MEANT_MAX: Final = 3
+"""So many names of one answer are looked for among those there are: each look asks for all, 10,000 are a second."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -31,9 +34,12 @@ def topic_meant(admin: Admin, *topics: str) -> str:
     return ""
 
 
-def told_of(admin: Admin, error: KafkaError, *topics: str) -> str:
-    """An error as one sentence (`told`); of a topic that is not there, with the one that may have been meant."""
-    meant = topic_meant(admin, *topics) if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
+def told_of(admin: Admin | None, error: KafkaError, *topics: str) -> str:
+    """An error as one sentence (`told`); of a topic that is not there, with the one that may have been meant.
+
+    Without `admin` none is looked for.
+    """
+    meant = topic_meant(admin, *topics) if admin and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
     return f"{error}; {meant}" if meant else told(error)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import WRONG, told
-from barnabas.cli.near import naming_topics, told_of
+from barnabas.cli.near import MEANT_MAX, naming_topics, told_of
 from barnabas.cli.options import (
     Options,
     Verbs,
@@ -163,7 +163,11 @@ def _alter(admin: Admin, given: argparse.Namespace) -> None:
 
 def _delete(admin: Admin, given: argparse.Namespace) -> None:
     answers = _in_order(given.names, admin.delete_topics(*given.names))
-    said = {name: None if error is None else told_of(admin, error, name) for name, error in answers.items()}
+    sought = [name for name, error in answers.items() if error is not None][:MEANT_MAX]
+    said = {
+        name: None if error is None else told_of(admin if name in sought else None, error, name)
+        for name, error in answers.items()
+    }
     deleted = [name for name, error in said.items() if error is None]
     if given.json:
         for name, error in said.items():

@@ -11,6 +11,7 @@ import pytest
 from barnabas import Producer
 from barnabas.cli import cluster
 from barnabas.cli.configs import change
+from barnabas.cli.near import MEANT_MAX
 from barnabas.client.cluster_views import ClusterDescription, Features, QuorumDescription
 from barnabas.net.errors import ClientTimeout, FeatureMissing
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -136,6 +137,17 @@ def test_the_topic_setting_or_group_that_may_have_been_meant_is_named(at: Termin
     assert at.bad("configs", "get", "topic", name, "retenton.ms").endswith("; did you mean retention.ms?")
     for verb in ("describe", "lag", "delete", "offsets"):
         assert at.bad("groups", verb, f"{group}x").endswith(f"; did you mean {group}?")
+
+
+def test_of_many_that_are_not_there_some_are_looked_for(at: Terminal) -> None:
+    """Each asked for all names, and went through them: 200 topics that were deleted before took minutes of 10,000."""
+    name = at.topic()
+    at.group(name, 1)
+    at.good("groups", "reset", f"{name}-group", "--to", "earliest", "--topic", name, "--execute")
+    for verb, meant in (("topics", name), ("groups", f"{name}-group")):
+        said = at.bad(verb, "delete", *(f"{meant}{number}" for number in range(20)))
+        assert said.count(f"; did you mean {meant}?") == MEANT_MAX
+        assert said.count(f"{meant}19") == 1
 
 
 def test_produce_names_the_topic_that_may_have_been_meant(at: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
