@@ -289,6 +289,8 @@ class Housekeeping:
         for count, log in enumerate(self._each_log()):
             with contextlib.suppress(OSError, BarnabasError):  # it is found wrong again
                 yield from log.mend_indexes()
+            if log.closed:
+                continue  # it went meanwhile, and its directory may be that of the next of its name
             log.write_again()
             gate = log.files.save_epochs()
             if gate is not None:

@@ -13,6 +13,7 @@ from barnabas.broker.log.checkpoint import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
+    LEADER_EPOCH_FILE,
     LOG_START_FILE,
     OFFSET_FILES,
     RECOVERY_POINT_FILE,
@@ -255,3 +256,28 @@ def test_what_is_noted_of_a_log_that_cannot_be_opened_stays(memory):
     memory.disk.write_atomic("t-0/partition.metadata", intact)
     log = opened(memory).logs[KEY]
     assert log.log_start_offset == 2
+
+
+def test_a_log_that_went_while_others_were_saved_writes_nothing_into_the_next_of_its_name(world):
+    """Its leader epochs were written into the new one's directory, and where there was none a failure was told."""
+    manager = opened(world)
+    manager.start(0)
+    first = manager.create(TopicPartition("first", 0), OTHER_ID, TopicConfig())
+    old = manager.create(KEY, TOPIC_ID, TopicConfig())
+    gone = manager.create(TopicPartition("gone", 0), OTHER_ID, TopicConfig())
+    for log in (first, old, gone):
+        append(log, b"v", leader_epoch=7)
+    jobs = manager.due_jobs(30_000)
+    for job in jobs:
+        next(job, None)  # the first log's checkpoint is waited for
+    for log in (old, gone):
+        manager.delete(log.topic_partition)
+    append(manager.create(KEY, OTHER_ID, TopicConfig()), b"new", leader_epoch=1)
+    world.settle()
+    for job in jobs:
+        world.run(job)
+    world.settle()
+    path = f"/{LEADER_EPOCH_FILE}"
+    assert world.disk.exists("first-0" + path)
+    assert not world.disk.exists("t-0" + path)
+    assert not manager.losses.failed_writes
