@@ -9,10 +9,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from barnabas.broker.context import RequestContext
 from barnabas.broker.ports import WallClock
 
 AGAIN_MS: Final = 60_000
 GROUPS_MAX: Final = 50
+NAME_CHARS_MAX: Final = 255
+"""So much of a group's and a client's name is told: either may have 32 KB, and a line of the log 2,000 characters."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +29,8 @@ class Full:
         self._clock = clock
         self._of: dict[str, tuple[int, int]] = {}
 
-    def refused(self, group_id: str, setting: str, size_max: int) -> None:
-        """A group of `size_max` members, as many as `setting` allows, refused one more."""
+    def refused(self, group_id: str, setting: str, size_max: int, context: RequestContext) -> None:
+        """A group of `size_max` members, as many as `setting` allows, refused one more: who asked."""
         wall_ms = self._clock.now_ms()
         said_ms, more = self._of.pop(group_id, (None, 0))
         if said_ms is not None and 0 <= wall_ms - said_ms < AGAIN_MS:
@@ -39,4 +42,12 @@ class Full:
                 return
         self._of[group_id] = wall_ms, 0
         since = f"; {more} more since this was said last" if more else ""
-        logger.warning("group %s is full, a member is refused: %s=%d%s", group_id, setting, size_max, since)
+        logger.warning(
+            "group %s is full, a member is refused: %s=%d; client %s at %s%s",
+            group_id[:NAME_CHARS_MAX],
+            setting,
+            size_max,
+            (context.client_id or "without a name")[:NAME_CHARS_MAX],
+            context.connection.client_host,
+            since,
+        )

@@ -87,7 +87,8 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
     if group.newcomers is not None:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     if not _has_place(shard, group, request.member_id):
-        shard.shared.full.refused(group.group_id, "group.max.size", shard.shared.config.group_max_size)
+        size_max = shard.shared.config.group_max_size
+        shard.shared.full.refused(group.group_id, "group.max.size", size_max, reply.context)
         _forget(shard, group, request.member_id, now_ms)
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if not group.supports(request.protocol_type, protocols):

@@ -240,15 +240,14 @@ def test_that_a_group_is_full_is_said_once_a_while(caplog: pytest.LogCaptureFixt
     ((member,), _) = world.stable(1)
     caplog.clear()
     for _ in range(3):
-        world.join()
-    assert caplog.messages == ["group g is full, a member is refused: group.max.size=1"]
+        world.join(client="app", host="10.0.0.9")
+    refused = "group g is full, a member is refused: group.max.size=1; client app at 10.0.0.9"
+    assert caplog.messages == [refused]
     for _ in range(10):
         world.advance(6_000)
         world.heartbeat(member, 1)
-    world.join()
-    assert caplog.messages[1:] == [
-        "group g is full, a member is refused: group.max.size=1; 2 more since this was said last"
-    ]
+    world.join(client="app", host="10.0.0.9")
+    assert caplog.messages[1:] == [f"{refused}; 2 more since this was said last"]
 
 
 def test_one_too_many_in_a_rebalance_is_refused_and_the_others_go_on() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.assigning import is_large
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, is_reconciled
 from barnabas.broker.group.consumer.hashing import hash_after
@@ -48,15 +49,15 @@ class Step(NamedTuple):
     owned: Owned | None
 
 
-def check_place(shard: Shard, group: AnyGroup, member_id: str) -> None:
-    """Refuse one more member than a group may have.
+def check_place(shard: Shard, group: AnyGroup, member_id: str, context: RequestContext) -> None:
+    """Refuse one more member than a group may have; the context says who asks.
 
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED.
     """
     size_max = shard.shared.config.group_consumer_max_size
     if len(group.members) >= size_max and member_id not in group.members:
-        shard.shared.full.refused(group.group_id, "group.consumer.max.size", size_max)
+        shard.shared.full.refused(group.group_id, "group.consumer.max.size", size_max, context)
         detail = f"The consumer group has reached its maximum capacity of {size_max} members."
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
 

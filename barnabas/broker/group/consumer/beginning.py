@@ -77,7 +77,7 @@ def begin(shard: Shard, group_id: str, newcomers: Sequence[Newcomer], in_steps: 
     """
     made = _Making(shard, group_id)
     for one in newcomers:
-        check_place(shard, made.group, one.request.member_id)
+        check_place(shard, made.group, one.request.member_id, one.reply.context)
         check_names(made.group, (), one.said.topics)
         made.add(MemberRecord(group_id, one.request.member_id, one.said))
         made.work += len(made.group.lists) // 10

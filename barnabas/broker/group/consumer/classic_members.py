@@ -56,7 +56,7 @@ def join(
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     unknown, instance_id = not request.member_id, request.group_instance_id
     member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
-    check_place(shard, group, member_id)
+    check_place(shard, group, member_id, reply.context)
     _check_protocols(group, request.protocol_type, protocols)
     wants = wants_of(protocols[0][1], shard.shared.topics)
     if unknown and instance_id is None and reply.context.api_version >= ID_REQUIRED_FROM:

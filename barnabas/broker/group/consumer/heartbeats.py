@@ -122,7 +122,7 @@ def _join(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, no
             logger.exception("member %r cannot join group %r", request.member_id, request.group_id)
             reply.send(refused(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)))
 
-    if not waits_for_conversion(shard, request.group_id, request.member_id, go_on):
+    if not waits_for_conversion(shard, request.group_id, request.member_id, reply.context, go_on):
         shard.answer(reply, _beat(shard, request, reply, None, now_ms), now_ms)
 
 
@@ -216,8 +216,8 @@ def _beat(
 ) -> ConsumerGroupHeartbeatResponse:
     context, group_id, epoch = reply.context, request.group_id, request.member_epoch
     records: list[CoordinatorRecord] = []
-    group, converted = group_for(shard, group_id, request.member_id, epoch == 0, prepared, records)
-    check_place(shard, group, request.member_id)
+    group, converted = group_for(shard, group_id, request.member_id, context, epoch == 0, prepared, records)
+    check_place(shard, group, request.member_id, context)
     member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
     owned = owned_of(request.topic_partitions)
     before, replaces = identify(group, member_id, epoch, request.instance_id, owned, records)

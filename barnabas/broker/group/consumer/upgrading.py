@@ -15,6 +15,7 @@ import logging
 import struct
 from typing import Final, NamedTuple
 
+from barnabas.broker.context import RequestContext
 from barnabas.broker.group.answering import answer_all
 from barnabas.broker.group.consumer.advancing import check_place
 from barnabas.broker.group.consumer.group import ConsumerGroup
@@ -66,6 +67,7 @@ def group_for(
     shard: Shard,
     group_id: str,
     member_id: str,
+    context: RequestContext,
     joins: bool,
     prepared: Prepared | None,
     records: list[CoordinatorRecord],
@@ -89,14 +91,16 @@ def group_for(
         records.append(GroupRecord(group_id, None))
         return ConsumerGroup(group_id), Converted(group)
     if prepared is None:
-        _check_upgrade(shard, group, member_id)
+        _check_upgrade(shard, group, member_id, context)
         prepared = at_once(prepare(shard, group))
     assert isinstance(prepared.group, ConsumerGroup), "`prepare` makes such"
     records.append(prepared)
     return prepared.group, Converted(group)
 
 
-def waits_for_conversion(shard: Shard, group_id: str, member_id: str, newcomer: Newcomer) -> bool:
+def waits_for_conversion(
+    shard: Shard, group_id: str, member_id: str, context: RequestContext, newcomer: Newcomer
+) -> bool:
     """Whether a member that joins has to wait until a classic group is converted; the newcomer goes on after that.
 
     Raises:
@@ -105,7 +109,7 @@ def waits_for_conversion(shard: Shard, group_id: str, member_id: str, newcomer: 
     group = shard.groups.get(group_id)
     if not isinstance(group, Group) or group.is_empty:
         return False
-    size = _check_upgrade(shard, group, member_id)
+    size = _check_upgrade(shard, group, member_id, context)
     if group.newcomers is not None:
         group.newcomers.append(newcomer)
         return True
@@ -151,7 +155,7 @@ def _ended(group: Group, fault: Exception | None) -> None:
         newcomer(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _check_upgrade(shard: Shard, group: Group, member_id: str) -> int:
+def _check_upgrade(shard: Shard, group: Group, member_id: str, context: RequestContext) -> int:
     """Refuse a classic group that is not to be converted, or not for this member; returns the bytes of its members.
 
     Raises:
@@ -164,7 +168,7 @@ def _check_upgrade(shard: Shard, group: Group, member_id: str) -> int:
         raise refusal(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > config.group_consumer_max_size:
         raise refusal(group, "the group size exceeds the consumer group maximum size")
-    check_place(shard, group, member_id)
+    check_place(shard, group, member_id, context)
     members = group.members.values()
     size = sum(len(member.assignment) + sum(len(one) for _, one in member.protocols) for member in members)
     if size > bytes_max:

@@ -183,7 +183,7 @@ def test_a_group_has_no_more_members_than_it_may(caplog: pytest.LogCaptureFixtur
     told = world.beat("b")
     assert told.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert told.error_message == "The consumer group has reached its maximum capacity of 1 members."
-    assert "group g is full, a member is refused: group.consumer.max.size=1" in caplog.messages
+    assert "group g is full, a member is refused: group.consumer.max.size=1; client c at 10.0.0.1" in caplog.messages
     assert world.beat("a", 2).error_code == 0
 
 
