@@ -33,7 +33,12 @@ _REMEDIES: Final = {
 
 def told(error: BaseException) -> str:
     """An error as one sentence; where a broker said no, with what can be done about it."""
-    remedy = _REMEDIES.get(getattr(getattr(error, "code", None), "name", ""))
+    code: str = getattr(getattr(error, "code", None), "name", "")
+    remedy = _REMEDIES.get(code)
+    if code == "INVALID_CONFIG":
+        from barnabas.cli.near import setting_meant
+
+        remedy = setting_meant(str(error)) or remedy
     return f"{error}; {remedy}" if remedy else str(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MEANT_MAX: Final = 3
 """So many names of one answer are looked for among those there are: each look asks for all, 10,000 are a second."""
+_NO_SETTING: Final = re.compile(r"Unknown (topic|broker|group) config name: (.+)$")
+"""What a broker says of a setting that there is not; Apache Kafka says the same."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -22,6 +25,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f"did you mean {near[0]}?" if near and near[0] != name else ""
+
+
+def setting_meant(said: str) -> str:
+    """`did_you_mean` of a setting that a broker has not, among those of this release: a new topic cannot be asked."""
+    found = _NO_SETTING.search(said)
+    if found is None:
+        return ""
+    from barnabas.broker.config import BrokerConfig, TopicConfig, keys_of
+    from barnabas.broker.config.group_config import GroupConfig
+
+    return did_you_mean(
+        found[2], keys_of({"topic": TopicConfig, "broker": BrokerConfig, "group": GroupConfig}[found[1]])
+    )
 
 
 def topic_meant(admin: Admin, *topics: str) -> str:

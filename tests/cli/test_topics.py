@@ -263,7 +263,19 @@ def test_a_setting_that_does_not_exist(at: Terminal) -> None:
         assert said == f"topic {name} has no setting retention.m; did you mean retention.ms?"
         said = at.bad("configs", verb, "topic", name, "quite.other")
         assert said == f"topic {name} has no setting quite.other; configs get --all shows those it has"
-    assert at.bad("configs", "set", "topic", name, "retention.m=1").startswith("INVALID_CONFIG(40)")
+    for words in (
+        ["configs", "set", "topic", name, "retention.m=1"],
+        ["configs", "set", "topic", name, "log.retention.ms=1"],
+        ["topics", "alter", name, "--set", "retention.m=1"],
+        ["topics", "create", at.name(), "--set", "retention.m=1"],
+    ):
+        said = at.bad(*words)
+        assert said.startswith("INVALID_CONFIG(40)")
+        assert said.endswith("; did you mean retention.ms?"), words
+    said = at.bad("configs", "set", "group", "g", "consumer.sesion.timeout.ms=45000")
+    assert said.endswith("; did you mean consumer.session.timeout.ms?")
+    said = at.bad("topics", "create", at.name(), "--set", "quite.other=1")
+    assert said.endswith("; barnabas configs get --all shows settings and their values")
 
 
 def test_changes_as_they_are_typed() -> None:
