@@ -18,8 +18,8 @@ from barnabas.client.consume.group.commits import (
     fetch_request,
     fetch_together_request,
     highest_version,
-    read_commit,
     read_fetched,
+    reader_of_commit,
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, find_several_request, read_found
@@ -215,10 +215,14 @@ class AsyncGroups(Handle):
             if self._client.now_ms() >= unknown_until_ms:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(unknown))
             await asyncio.sleep(self.config.retry_backoff_ms / 1000)
-        request = commit_request(lambda: Identity(group), given, cluster)
+        request, read = commit_request(lambda: Identity(group), given, cluster), reader_of_commit(cluster)
         try:
             await self._to_coordinator(
-                group, request, lambda answer: read_commit(answer)[1], highest_version(cluster, topics)
+                group,
+                request,
+                lambda answer: read(answer)[1],
+                highest_version(cluster, topics),
+                of=lambda answer: f": commit of {read(answer)[0]}",
             )
         except KafkaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -277,9 +281,17 @@ class AsyncGroups(Handle):
         return found
 
     async def _to_coordinator(
-        self, group: str, request: Any, read: Callable[[Any], int], max_version: int | None = None
+        self,
+        group: str,
+        request: Any,
+        read: Callable[[Any], int],
+        max_version: int | None = None,
+        *,
+        of: Callable[[Any], str] = lambda _: "",
     ) -> tuple[int, Any]:
         """Asks a group's coordinator, again while it cannot answer yet; who that is, and what it said.
+
+        `of` says what in an answer its error is about.
 
         Raises:
             KafkaError: a refusal.
@@ -294,7 +306,8 @@ class AsyncGroups(Handle):
                 answer = await self._client.send(
                     node, request, timeout_ms=min(left_ms, self.config.request_timeout_ms), max_version=max_version
                 )
-                error = error_of(read(answer), f"group {group}", None)
+                code = read(answer)
+                error = error_of(code, f"group {group}{of(answer) if code else ''}", None)
             except Disconnected as gone:
                 error, node = gone, -1
             except KafkaError as refused:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from barnabas import Admin, ConfigError, Consumer, ErrorCode, KafkaError, NewTopic, Producer, TopicPartition
+from barnabas import (
+    Admin,
+    ConfigError,
+    Consumer,
+    ErrorCode,
+    KafkaError,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
 from barnabas.client.admin import BROKER, GROUP, TOPIC, ConfigEntry
 from tests.client.served import WAIT, Served
 
@@ -249,6 +259,8 @@ def test_offsets_of_a_group_are_set_and_forgotten(served: Served, admin: Admin) 
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     admin.alter_group_offsets(group, {zero: 1, one: 2})
     assert admin.group_lag(group) == {zero: 1, one: 0}
+    with pytest.raises(KafkaError, match=rf"OFFSET_METADATA_TOO_LARGE\(12\): group {group}: commit of {one}"):
+        admin.alter_group_offsets(group, {zero: 1, one: OffsetAndMetadata(2, "x" * 5000)})
     admin.delete_group_offsets(group, zero)
     assert list(admin.group_offsets(group)) == [one]
     answers = admin.delete_groups(group, "nobody")

@@ -68,10 +68,18 @@ def commit_request(identity: Callable[[], Identity], offsets: Offsets, cluster: 
     return PerVersion(ApiKey.OFFSET_COMMIT, make)
 
 
-def read_commit(response: OffsetCommitResponse) -> tuple[None, int]:
-    """The first error among the partitions."""
-    codes = (part.error_code for topic in response.topics for part in topic.partitions)
-    return None, next((code for code in codes if code), 0)
+def reader_of_commit(cluster: Cluster) -> Callable[[OffsetCommitResponse], tuple[TopicPartition | None, int]]:
+    """Takes an answer apart: the first partition that was refused, and its error."""
+
+    def read(response: OffsetCommitResponse) -> tuple[TopicPartition | None, int]:
+        for topic in response.topics:
+            for part in topic.partitions:
+                if part.error_code:
+                    name = topic.name or cluster.topic_names.get(topic.topic_id, "")
+                    return TopicPartition(name, part.partition_index), part.error_code
+        return None, 0
+
+    return read
 
 
 def commit_error(error: BarnabasError | None, group_id: str) -> BarnabasError | None:

@@ -46,8 +46,9 @@ class Question:
     """Something the coordinator is asked until there is an answer. Times are absolute ms.
 
     `read` takes the answer apart: what it says, and its error code; `on_done(said, error, now_ms)` hears of the outcome
-    once. `once`: any failure is the outcome. `again`: after which error codes, besides the usual, it is asked again.
-    `lapsed`: why it is to be asked no more, before each time it is.
+    once. `of`: what of it an error is of, by what the answer said beside its code. `once`: any failure is the outcome.
+    `again`: after which error codes, besides the usual, it is asked again. `lapsed`: why it is to be asked no more,
+    before each time it is.
     """
 
     request: Any
@@ -55,6 +56,7 @@ class Question:
     on_done: Callable[[Any, BarnabasError | None, int], None]
     what: str
     deadline_ms: int = NEVER
+    of: Callable[[Any], str] = lambda _: ""
     once: bool = False
     again: Callable[[int], bool] = lambda _: False
     lapsed: Callable[[], BarnabasError | None] = lambda: None
@@ -213,7 +215,7 @@ class Coordinator:
         said: Any = None
         if error is None:
             said, code = question.read(response)
-            error = self.heard(code, question.what, now_ms)
+            error = self.heard(code, f"{question.what}{question.of(said)}", now_ms) if code else None
             again = code in AGAIN or question.again(code)
         else:
             again = isinstance(error, Disconnected)

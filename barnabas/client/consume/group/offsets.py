@@ -13,7 +13,7 @@ from barnabas.client.consume.group.commits import (
     commit_request,
     fetch_request,
     highest_version,
-    read_commit,
+    reader_of_commit,
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import Coordinator, Question
@@ -126,10 +126,11 @@ class GroupOffsets:
 
         question = Question(
             commit_request(identity, offsets, cluster),
-            read_commit,
+            reader_of_commit(cluster),
             done,
             "commit",
             now_ms + self._config.default_api_timeout_ms if deadline_ms is None else deadline_ms,
+            of=lambda where: f" of {where}",
             once=deadline_ms is None,
             again=again,
             lapsed=lapsed,

@@ -471,6 +471,21 @@ def refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
     return response
 
 
+def test_a_commit_that_is_refused_says_of_which_partition() -> None:
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+
+    def second(request: OffsetCommitRequest) -> OffsetCommitResponse:
+        response = refused(request, 0)
+        response.topics[0].partitions[1].error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        return response
+
+    cluster.refuse[OffsetCommitRequest] = second
+    error = outcome(one, cluster, {T0: OffsetAndMetadata(1), T1: OffsetAndMetadata(1, "long")})
+    assert str(error) == "OFFSET_METADATA_TOO_LARGE(12): group g: commit of t-1"
+
+
 def test_a_commit_that_is_refused_for_long_is_one_trouble_whatever_heartbeats_say() -> None:
     """Each heartbeat that went well ended it: "for 1 s" was in the log twenty times a minute."""
     cluster = Cluster({"t": 2})

@@ -14,7 +14,7 @@ from barnabas.client.consume.group.commits import (
     commit_request,
     fetch_request,
     highest_version,
-    read_commit,
+    reader_of_commit,
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import find_request, read_found
@@ -99,10 +99,11 @@ def test_the_first_error_of_an_answer_counts_and_nothing_committed_is_nothing() 
     parts[1].error_code = 88
     assert reader_of_fetch(KNOWN)(answer) == ({}, 88)
     committed = [offset_commit.OffsetCommitResponsePartition(n, code) for n, code in enumerate((0, 12, 25))]
-    response = offset_commit.OffsetCommitResponse(
-        topics=[offset_commit.OffsetCommitResponseTopic(partitions=committed)]
-    )
-    assert read_commit(response) == (None, 12)
+    for name, topic_id in (("t", bytes(16)), ("", ID)):
+        topic = offset_commit.OffsetCommitResponseTopic(name, topic_id, committed)
+        assert reader_of_commit(KNOWN)(offset_commit.OffsetCommitResponse(topics=[topic])) == (T1, 12)
+        topic.partitions = committed[:1]
+        assert reader_of_commit(KNOWN)(offset_commit.OffsetCommitResponse(topics=[topic])) == (None, 0)
 
 
 def test_topics_without_an_id_are_named() -> None:
