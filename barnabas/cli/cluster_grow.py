@@ -110,8 +110,10 @@ def _hand_over(directory: Path, chosen: list[int]) -> None:
 
 def _have_in_sync(plan: Plan, count: str) -> None:
     """The cluster's own `min.insync.replicas` stands in the metadata, whatever the settings say."""
+    from barnabas.cli.heard import hear_clients
     from barnabas.client.admin import Admin
     from barnabas.client.answers import BROKER
 
+    hear_clients()
     with Admin(bootstrap_servers=plan.bootstrap_servers) as admin:
         admin.alter_configs("", {_MIN_ISR: count}, kind=BROKER)

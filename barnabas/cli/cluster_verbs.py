@@ -129,12 +129,14 @@ _VERBS: Final = {"stop": _stop, "kill": _kill, "pause": _pause, "resume": _resum
 
 
 def _remove(directory: Path, plan: Plan, node_id: int) -> None:
+    from barnabas.cli.heard import hear_clients
     from barnabas.client.admin import Admin
     from barnabas.protocol.errors import ErrorCode, KafkaError
 
     plan.place(node_id)
     if node_id in controllers_of(directory):
         raise Refused(f"broker {node_id} is a controller, which keeps the metadata, and cannot be removed")
+    hear_clients()
     with Admin(bootstrap_servers=plan.bootstrap_servers) as admin:
         topics = admin.describe_all_topics(internal=True).values()
         left = sum(node_id in part.replicas for topic in topics for part in topic.partitions)

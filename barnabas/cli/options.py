@@ -215,7 +215,10 @@ def server_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> st
 
 
 def settings_of(given: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> dict[str, Any]:
-    """The settings of a client, as `client_options` was given them."""
+    """The settings of a client, as `client_options` was given them; what it says is told as a command's (`heard`)."""
+    from barnabas.cli.heard import hear_clients
+
+    hear_clients()
     return {"bootstrap.servers": given.server, "default.api.timeout.ms": timeout_ms} | dict(given.setting)
 
 

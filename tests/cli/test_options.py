@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import shlex
 import socket
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -245,6 +248,18 @@ def test_without_shtab_completion_says_what_to_install(monkeypatch: pytest.Monke
 def test_arguments_that_are_no_text_are_refused() -> None:
     code, _, wrong = call("topics", "create", "\udcff")
     assert (code, wrong) == (2, "barnabas: '\\udcff' is not UTF-8 text\n")
+
+
+def test_what_keeps_a_client_waiting_begins_as_all_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody has set up `logging`, as in a command's process, it came without saying who says it."""
+    last = logging.lastResort
+    assert last is not None
+    monkeypatch.setattr(last, "formatter", None)
+    call("topics", "list", "-b", "127.0.0.1:1", "-X", "default.api.timeout.ms=1")
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    told = {"msg": "for %d s: %s", "args": (1, "a broker's name\x1b[2J"), "levelno": logging.WARNING}
+    last.handle(logging.makeLogRecord(told))
+    assert cast("io.StringIO", sys.stderr).getvalue() == "barnabas: for 1 s: a broker's name\\x1b[2J\n"
 
 
 def test_a_screen_that_cannot_show_a_character_shows_its_number() -> None:

@@ -27,7 +27,7 @@ One command, `barnabas`, for this broker and for any Kafka (`-b host:port`). Thi
 - A person who looks is told how far long work is: on standard error, on a terminal, after the first second.
 - Nothing waits for a broker longer than 10 s, unless `-X default.api.timeout.ms=...` says so; `consume`, once it knows
   of its topics, 30 s for where they end: others lead by then what a silent broker led. What keeps it waiting is said
-  as soon as it is known.
+  as soon as it is known, in lines that begin with `barnabas: `, too.
 - Tab completion: `barnabas completion bash > ~/.local/share/bash-completion/completions/barnabas`, and so for zsh and
   tcsh (it needs `pip install "barnabas[completion]"`).
 
