@@ -44,13 +44,13 @@ def drop(transport: asyncio.Transport) -> None:
 
 
 class Rest:
-    """What is left of a large answer. Its connection is stalled until all of it is given to the transport."""
+    """What is left of a large answer, `left_bytes`. Its connection is stalled until the transport has all of it."""
 
     def __init__(self, channel: Channel, buffers: list[Buffer]) -> None:
         self._channel = channel
         self._buffers: deque[tuple[memoryview, int]] = deque()
         """What is left of a buffer, and what is kept for it as long as anything is: all of it."""
-        self._left_bytes = self._own_bytes = 0
+        self.left_bytes = self._own_bytes = 0
         channel.pause_writing()
         self.add(buffers)
 
@@ -59,7 +59,7 @@ class Rest:
         for one in buffers:
             own = own_bytes_of(one)
             self._buffers.append((memoryview(one), own))
-            self._left_bytes += len(one)
+            self.left_bytes += len(one)
             self._own_bytes += own
         self._charge()
 
@@ -68,12 +68,12 @@ class Rest:
         channel, transport = self._channel, self._channel.transport
         if channel.rest is not self:
             return  # its connection is about to go
-        if not self._left_bytes:
+        if not self.left_bytes:
             channel.rest = None
             channel.resume_writing()
             return
-        until = self._left_bytes - STEP_BYTES
-        while self._left_bytes > max(until, 0) and transport.get_write_buffer_size() <= LEFT_BYTES_MAX:
+        until = self.left_bytes - STEP_BYTES
+        while self.left_bytes > max(until, 0) and transport.get_write_buffer_size() <= LEFT_BYTES_MAX:
             transport.write(self._portion())
         self._charge()
         if transport.get_write_buffer_size() <= LEFT_BYTES_MAX:  # else the transport tells when that is sent
@@ -99,5 +99,5 @@ class Rest:
                 self._own_bytes -= own
             taken.append(one)
             room -= len(one)
-        self._left_bytes -= PORTION_BYTES - room
+        self.left_bytes -= PORTION_BYTES - room
         return taken[0] if len(taken) == 1 else b"".join(taken)

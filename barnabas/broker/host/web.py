@@ -103,7 +103,10 @@ class Web:
     def moved_bytes(self, channel: Channel) -> int | None:
         """What the peer has read of its answer; None when it is not being answered."""
         sent = self._sent_bytes.get(channel)
-        return None if sent is None else sent - channel.transport.get_write_buffer_size()
+        if sent is None:
+            return None
+        left = 0 if channel.rest is None else channel.rest.left_bytes
+        return sent - left - channel.transport.get_write_buffer_size()
 
     def forget(self, channel: Channel) -> None:
         """It is gone, or answered."""

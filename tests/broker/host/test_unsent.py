@@ -13,6 +13,7 @@ import pytest
 from barnabas.broker.account import UNREAD
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host.channel import Channel
+from barnabas.broker.host.http import TEXT, Answer
 from barnabas.broker.host.states import STALLED
 from barnabas.broker.host.unsent import LEFT_BYTES_MAX, PORTION_BYTES
 from tests.broker.host.fake_core import FakeCore, Raw, api_versions_request, client, serving, until
@@ -154,6 +155,23 @@ async def test_what_is_answered_later_comes_behind_what_is_left() -> None:
         assert await raw.frame() == large
         assert await raw.frame() == b"later"
         await until(lambda: core.account.by_kind[UNREAD] == 0)
+
+
+async def test_of_a_page_what_is_left_counts_as_read_by_nobody() -> None:
+    """Who read a page slowly seemed to stand still once all of it was on its way, and was ended for that."""
+    async with serving(FakeCore()) as host, client(host.port) as raw:
+        host.copies_unsent = True
+        host.web._pages = {"/large": lambda fields: Answer(200, TEXT, "x" * len(LARGE))}
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.send(b"GET /large HTTP/1.0\r\n\r\n")
+        await until(lambda: any(one.transport.get_write_buffer_size() > 0 for one in host.channels.values()))
+        (channel,) = host.channels.values()
+        moved = host.web.moved_bytes(channel)
+        assert moved is not None
+        assert moved < len(LARGE) - 5 * MIB, "the system takes some, and nobody has read any"
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await raw.reader.readexactly(len(LARGE) - 2 * MIB)
+        assert (host.web.moved_bytes(channel) or len(LARGE)) >= len(LARGE) - 2 * MIB
 
 
 @pytest.mark.parametrize("end", [Channel.abort, lambda channel: channel.end("it is over")], ids=["abort", "end"])
