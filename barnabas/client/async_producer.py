@@ -12,8 +12,9 @@ from barnabas.client.arguments import check_named, milliseconds
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.handle import Handle
 from barnabas.client.produce.checks import checked_timestamp
+from barnabas.client.produce.columns.rows import CHOSEN
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, limit_of, place, place_chunk
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord, RecordMetadata
 from barnabas.client.produce.result import BatchResult
 from barnabas.client.sending import make_core, tell
@@ -182,19 +183,17 @@ class AsyncProducer(Handle):
                 f"records without an outcome after {timeout} s of flush{self._client.metadata.troubles.why()}"
             ) from None
 
-    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
 
         Raises:
             ClientClosed: the producer was closed, or not started.
-            ClientTimeout: it is not known after `max.block.ms`.
+            ClientTimeout: it is not known after `timeout` seconds (None: `max.block.ms`).
+            KafkaError: the topic is refused for good (invalid name, no authorisation).
         """
         self._core.check_open()
-        deadline_ms = self._client.now_ms() + self.config.max_block_ms
-        while not self._client.cluster.partitions_for(topic):
-            if self._client.now_ms() >= deadline_ms:
-                raise unknown_topic(self._core, topic, None, self.config.max_block_ms)
-            await self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
+        limit = limit_of(timeout, self.config)
+        await self._placed(know(self._core, topic, CHOSEN, self._client.now_ms(), *limit))
         return self._client.cluster.partitions_for(topic)
 
     def metrics(self) -> Metrics:

@@ -27,8 +27,9 @@ from barnabas.client.handle import Handle
 from barnabas.client.leaving import leave_program
 from barnabas.client.loop_thread import new_loop
 from barnabas.client.produce.checks import checked_timestamp
+from barnabas.client.produce.columns.rows import CHOSEN
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, limit_of, place, place_chunk
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import BlockingSentColumns
@@ -203,21 +204,18 @@ class Producer(Handle):
         if not told.wait(None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0) / 1000):
             raise ClientTimeout("all records have their outcome, but a delivery callback still runs")
 
-    def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
+    def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
 
         Raises:
-            ClientTimeout: it is not known after `max.block.ms`.
+            ClientClosed: the producer was closed.
+            ClientTimeout: it is not known after `timeout` seconds (None: `max.block.ms`).
+            KafkaError: the topic is refused for good (invalid name, no authorisation).
             WaitRefused: called from a delivery callback.
         """
         self._check_may_wait("partitions_for()")
-        deadline_ms = self._now_ms() + self.config.max_block_ms
-        while not self._client.cluster.partitions_for(topic):
-            if self._now_ms() >= deadline_ms:
-                raise unknown_topic(self._core, topic, None, self.config.max_block_ms)
-            self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
-            with self._lock:
-                self._core.check_open()
+        limit = limit_of(timeout, self.config)
+        self._placed(know(self._core, topic, CHOSEN, self._now_ms(), *limit))
         return self._client.cluster.partitions_for(topic)
 
     def metrics(self) -> Metrics:

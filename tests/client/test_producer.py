@@ -234,8 +234,10 @@ def test_a_batch_above_the_brokers_limit_is_split(servers: str) -> None:
 def test_an_invalid_topic_is_refused_at_once(servers: str) -> None:
     with Producer(servers) as producer:
         error = producer.send("no good", b"x").exception(WAIT)
-    assert isinstance(error, KafkaError)
-    assert error.code == 17
+        assert isinstance(error, KafkaError)
+        assert error.code == 17
+        with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):  # it was waited for
+            producer.partitions_for("no good", WAIT)
 
 
 def test_a_partition_that_does_not_exist_times_out(servers: str, topic: str) -> None:
@@ -252,6 +254,8 @@ def test_without_a_broker_send_fails_after_max_block() -> None:
         nobody.bind(("127.0.0.1", 0))
         with Producer(f"127.0.0.1:{nobody.getsockname()[1]}", max_block_ms=50) as producer:
             error = producer.send("t", b"x").exception(WAIT)
+            with pytest.raises(ClientTimeout, match=r"topic t is not in the metadata after timeout \(20 ms\)"):
+                producer.partitions_for("t", 0.02)
     assert isinstance(error, ClientTimeout)
     assert "topic t is not in the metadata after max.block.ms (50 ms)" in str(error)
 
@@ -387,6 +391,8 @@ async def test_an_async_send_fails_after_max_block() -> None:
             future = await producer.send("t", b"x")
             with pytest.raises(ClientTimeout, match="topic t"):
                 await future
+            with pytest.raises(ClientTimeout, match=r"topic t is not in the metadata after timeout \(20 ms\)"):
+                await producer.partitions_for("t", 0.02)
 
 
 async def test_a_future_without_an_outcome_says_so(servers: str, topic: str) -> None:

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from barnabas.client.arguments import milliseconds
 from barnabas.client.errors import BufferExhausted
 from barnabas.client.produce.buffer_pool import Waiter
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk
+from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
 from barnabas.client.produce.records import Headers, OnDelivery
 from barnabas.client.produce.result import BatchResult
@@ -104,9 +106,9 @@ def place_chunk(
 
 
 def know(
-    core: ProducerCore[F], topic: str, partition: int, now_ms: int, wait_ms: int
+    core: ProducerCore[F], topic: str, partition: int, now_ms: int, wait_ms: int, setting: str = "max.block.ms"
 ) -> Generator[Wait, int, tuple[None, bool]]:
-    """Waits until the topic is known, and has that partition if it is not `CHOSEN`.
+    """Waits until the topic is known, and has that partition if it is not `CHOSEN`; `setting` says why not for longer.
 
     Raises:
         ClientClosed: the producer is closed.
@@ -121,11 +123,21 @@ def know(
                 return None, False
             missing = core.metadata.note_missing(where, now_ms)
             if now_ms >= deadline_ms:
-                raise unknown_topic(core, topic, None if partition == CHOSEN else partition, wait_ms)
+                raise unknown_topic(core, topic, None if partition == CHOSEN else partition, wait_ms, setting)
             now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
     finally:
         if missing:
             core.metadata.troubles.clear(where)
+
+
+def limit_of(timeout: float | None, config: ProducerConfig) -> tuple[int, str]:
+    """How long `know` waits (ms), given a caller's `timeout` (seconds), and what says so.
+
+    Raises:
+        ConfigError: it is no time.
+    """
+    wait_ms = milliseconds(timeout)
+    return (config.max_block_ms, "max.block.ms") if wait_ms is None else (wait_ms, "timeout")
 
 
 def _placing(
@@ -195,9 +207,11 @@ def _too_long(
     return unknown_topic(core, topic, partition, wait_ms)
 
 
-def unknown_topic(core: ProducerCore[F], topic: str, partition: int | None, wait_ms: int) -> ClientTimeout:
+def unknown_topic(
+    core: ProducerCore[F], topic: str, partition: int | None, wait_ms: int, setting: str = "max.block.ms"
+) -> ClientTimeout:
     """The error of a wait for metadata that was in vain."""
     what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
     keys = [("topic", topic)] if partition is None else [("topic", topic), TopicPartition(topic, partition)]
     why = core.metadata.troubles.why(*keys)
-    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms){why}")
+    return ClientTimeout(f"{what} is not in the metadata after {setting} ({wait_ms} ms){why}")
