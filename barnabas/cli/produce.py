@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
 
     from barnabas.client.producer import Producer
 
+_LOOK_S: Final = 0.05
+"""How often it is looked whether the cluster has said that there is no such topic: less than between two of its answers
+(`retry.backoff.ms`). Nothing is asked more often for it."""
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+_AUTO_CREATE: Final = "auto.create.topics.enable"
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _EXAMPLES: Final = (
     "barnabas produce flights < flights.txt                    # a record of each line",
@@ -37,7 +44,8 @@ def parser() -> Options:
     """The options of `barnabas produce`."""
     options = Options(
         prog="barnabas produce",
-        description="Send every line of standard input as a record, byte for byte. All are acknowledged when it ends.",
+        description="Send every line of standard input as a record, byte for byte. All are acknowledged when it ends. "
+        "A topic that is not there is made, where the cluster does that on first use.",
         examples=_EXAMPLES,
     )
     client_options(options)
@@ -149,34 +157,65 @@ class _Sending:
         if self._failed:
             why = self._failed[0]
             what = f"{len(self._failed)} of {some(self._sent, 'record')} {_were(len(self._failed))} not delivered"
-            return fail(f"{what}: {told(why)}{self._meant(why)}", code_of(why))
+            return fail(f"{what}: {told(why)}", code_of(why))
         return fail(wrong, WRONG) if wrong else 0
 
     def _check_partition(self) -> None:
         """One that the topic has not would be waited for; it may be made at any time."""
         topic, partition = self._given.topic, self._given.partition
         if partition is not None and partition >= 0:
-            from barnabas.net.errors import ClientTimeout
-
-            try:
-                there = len(self._producer.partitions_for(topic))
-            except ClientTimeout as error:
-                raise ClientTimeout(f"{error}{self._meant(error)}") from None
+            there = self._know_topic()
             if partition >= there:
                 raise BarnabasError(f"topic {topic} has {some(there, 'partition')}, from 0 on; there is no {partition}")
 
-    def _meant(self, error: BaseException) -> str:
-        """The topic that may have been meant, where a broker said that there is none of that name."""
-        if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name not in str(error):
-            return ""
-        from barnabas.cli.near import topic_meant
-        from barnabas.client.admin import Admin
+    def _know_topic(self) -> int:
+        """Wait for the topic, as the first record would: how many partitions it has.
 
-        with Admin(shared_settings_of(self._given)) as admin:
-            meant = topic_meant(admin, self._given.topic)
-        return meant and f"; {meant}"
+        A cluster says that there is none, and makes it, or never will: which of both, it is asked only then.
+        """
+        from barnabas.net.errors import ClientTimeout
+
+        topic, until_s = self._given.topic, time.monotonic() + self._producer.config.max_block_ms / 1000
+        meant = None
+        while True:
+            left_s = max(until_s - time.monotonic(), 0)
+            try:
+                there = len(self._producer.partitions_for(topic, left_s if meant is not None else min(left_s, _LOOK_S)))
+            except ClientTimeout as error:
+                if meant is None and _UNKNOWN in str(error):
+                    meant = self._meant()
+                elif time.monotonic() >= until_s:
+                    why = str(error).partition(": ")[2]
+                    told = f"topic {topic} is not known after {self._producer.config.max_block_ms} ms"
+                    raise ClientTimeout("; ".join(filter(None, (f"{told}: {why}" if why else told, meant)))) from None
+                continue
+            if meant:
+                fail(f"made topic {topic}; {meant}", 0)
+            return there
+
+    def _meant(self) -> str:
+        """The topic that may have been meant instead of one that is not there.
+
+        Raises:
+            BarnabasError: the cluster makes none on first use.
+        """
+        from barnabas.cli.near import did_you_mean
+        from barnabas.client.admin import BROKER, Admin
+
+        topic, values, meant = self._given.topic, set(), ""
+        with suppress(BarnabasError), Admin(shared_settings_of(self._given)) as admin:  # who may not ask, waits
+            meant = did_you_mean(topic, set(admin.list_topics(internal=True)) - {topic})
+            for node, _, _ in admin.describe_cluster().brokers:
+                entries = admin.config_entries(str(node), kind=BROKER, keys=[_AUTO_CREATE])
+                values |= {entry.value for entry in entries}
+        if values == {"false"}:
+            make = f"make it: barnabas topics create {topic}"
+            raise BarnabasError(f"there is no topic {topic}, and the cluster makes none on first use; {meant or make}")
+        return meant
 
     def _send(self, record: Given) -> None:
+        if not self._sent:
+            self._know_topic()
         try:
             self._producer.send(
                 self._given.topic,

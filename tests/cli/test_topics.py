@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from barnabas import Producer
+from barnabas import Broker, Producer
 from barnabas.cli import cluster
 from barnabas.cli.configs import change
 from barnabas.cli.near import MEANT_MAX
@@ -150,15 +150,39 @@ def test_of_many_that_are_not_there_some_are_looked_for(at: Terminal) -> None:
         assert said.count(f"{meant}19") == 1
 
 
-def test_produce_names_the_topic_that_may_have_been_meant(at: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the cluster makes none on first use; it is waited for, as by Kafka's producer."""
+def test_produce_makes_a_topic_and_says_so_where_another_may_have_been_meant(at: Terminal) -> None:
+    """It makes it as Kafka's own producer does; nobody heard of a topic with a slip in its name."""
+    name = at.topic()
+    code, _, wrong = at("produce", f"{name}x", "-X", "retry.backoff.ms=500", given=b"1\n")
+    assert (code, wrong) == (0, f"barnabas: made topic {name}x; did you mean {name}?\n")
+    assert at.raw("produce", f"{name}x", given=b"2\n") == b"", "it is there now"
+    assert at.raw("produce", "quite-other", given=b"1\n") == b""
+    assert at.raw("consume", f"{name}x", "-e") == b"1\n2\n"
 
-    def in_vain(_: Producer, topic: str) -> None:
+
+@pytest.mark.parametrize("partition", [(), ("-p", "0")])
+def test_a_topic_that_the_cluster_will_not_make_is_not_waited_for(partition: tuple[str, ...]) -> None:
+    """It was waited for until the time was over, 10 s."""
+    with Broker(auto_create_topics_enable=False) as broker:
+        at = Terminal(broker.bootstrap_servers)
+        there_is_none = "there is no topic {}, and the cluster makes none on first use; "
+        said = at.bad("produce", "other", *partition, given=b"1\n")
+        assert said == there_is_none.format("other") + "make it: barnabas topics create other"
+        at.good("topics", "create", "orders")
+        said = at.bad("produce", "orderz", *partition, given=b"1\n")
+        assert said == there_is_none.format("orderz") + "did you mean orders?"
+
+
+def test_a_topic_that_comes_late_is_waited_for(at: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the cluster makes it, or does not say whether it does."""
+
+    def in_vain(producer: Producer, topic: str, timeout: float) -> None:
         raise ClientTimeout(f"topic {topic} is not in the metadata: UNKNOWN_TOPIC_OR_PARTITION(3)")
 
     name = at.topic()
     monkeypatch.setattr(Producer, "partitions_for", in_vain)
-    assert at.bad("produce", f"{name}x", "-p", "0", code=3).endswith(f"; did you mean {name}?")
+    said = at.bad("produce", f"{name}x", "-X", "max.block.ms=200", given=b"1\n", code=3)
+    assert said == (f"topic {name}x is not known after 200 ms: UNKNOWN_TOPIC_OR_PARTITION(3); did you mean {name}?")
 
 
 def test_of_topics_that_are_not_there(at: Terminal) -> None:
