@@ -26,7 +26,7 @@ from barnabas.cli.times import duration_ms
 from barnabas.net.host.connection import Client
 from barnabas.protocol.errors import ConfigError, ErrorCode
 from tests.cli.process import BOUND_S, clean_environment
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import Terminal, call
 
 
 @pytest.fixture
@@ -272,6 +272,20 @@ def test_a_member_prints_goes_on_and_commits_what_was_printed(at: Terminal) -> N
     assert sorted(first + rest) == [[str(value)] for value in range(10)]
     assert at.good(*consume) == []
     assert at.good("groups", "lag", f"of-{topic}")[-1] == ["total", "lag", "0"]
+
+
+def test_a_member_commits_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was given is committed once it is printed, and not with time, or when it leaves."""
+    asked: list[dict[str, Any]] = []
+
+    def opened(*, config: dict[str, Any]) -> Any:
+        asked.append(config)
+        raise ConfigError("seen")
+
+    monkeypatch.setattr(consume, "_check_topics", lambda given: [])
+    monkeypatch.setattr("barnabas.client.consumer.Consumer", opened)
+    assert call("consume", "t", "--group", "g", "-X", "enable.auto.commit=true")[0] == 2
+    assert [(one["group.id"], one["enable.auto.commit"]) for one in asked] == [("g", False)]
 
 
 def test_what_nobody_could_read_is_not_committed(at: Terminal) -> None:

@@ -53,6 +53,21 @@ def test_what_cannot_be_written_is_tried_again_after_a_while(
     assert "t-new" in world.consumers().names
 
 
+def test_patterns_are_looked_up_anew_now_and_then() -> None:
+    """Though nothing is known to have changed: `group.consumer.regex.refresh.interval.ms`."""
+    world = ConsumerWorld(group_consumer_regex_refresh_interval_ms=2 * BATCH_MS)
+    world.beat("a", pattern="t.*")
+    epoch = world.beat("a", 1).member_epoch
+    (first,) = world.consumers().resolved.values()
+    for passed_ms in (BATCH_MS + 1, BATCH_MS - 1):
+        world.advance(passed_ms)
+        world.beat("a", epoch)
+        assert world.consumers().resolved["t.*"] == first
+    world.advance(BATCH_MS)
+    world.beat("a", epoch)
+    assert world.consumers().resolved["t.*"].at_ms > first.at_ms + 2 * BATCH_MS
+
+
 DEAR = "([ab]?){900}c"
 """Two names a step."""
 

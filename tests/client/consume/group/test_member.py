@@ -10,6 +10,7 @@ import pytest
 from barnabas.client.consume.figures import metrics, statistics
 from barnabas.client.consume.group.health import health_of
 from barnabas.client.consume.group.standing import State
+from barnabas.client.consume.group.subscription import Listener, Subscription
 from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets
 from barnabas.client.errors import CommitFailed, NoPosition
 from barnabas.net.errors import ClientTimeout, ConfigError, WaitRefused
@@ -82,6 +83,17 @@ def test_a_pattern_leaves_internal_topics_out_unless_it_is_not_to(excludes: bool
     one = cluster.member(pattern=".*", **QUICK, **{"exclude.internal.topics": excludes})
     cluster.settle(one)
     assert {where.topic for where in one.owned()} == topics
+
+
+def test_what_a_pattern_gave_is_told_of_by_metadata_until_it_is_given_up() -> None:
+    """Metadata of all topics ends with the pattern; without its topic a partition could not be read any more."""
+    cluster = Cluster({"t": 1, "u": 1})
+    one = cluster.member(pattern=".*", **QUICK)
+    cluster.settle(one)
+    one.core.subscribe(Subscription.of(("t",), None, Listener()))
+    one.learn()
+    assert TopicPartition("u", 0) in one.owned()
+    assert one.metadata.cluster.partition("u", 0) is not None
 
 
 def test_a_way_to_share_that_nobody_offered_is_refused() -> None:
@@ -460,6 +472,19 @@ def test_a_commit_that_is_waited_for_is_tried_again(code: int) -> None:
     cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, left.pop()) if left else None
     assert outcome(one, cluster, {T0: OffsetAndMetadata(5)}) is None
     assert not left
+
+
+def test_a_commit_that_is_not_waited_for_is_not_tried_again() -> None:
+    """It would come after a later one, and undo it."""
+    cluster = Cluster({"t": 1})
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, 14)
+    found: list[BarnabasError | None] = []
+    one.group.commit({T0: OffsetAndMetadata(5)}, cluster.now_ms, lambda error, _: found.append(error))
+    cluster.run(1000)
+    assert [str(error) for error in found] == ["COORDINATOR_LOAD_IN_PROGRESS(14): group g: commit of t-0"]
+    assert len(sent(one, OffsetCommitRequest)) == 1
 
 
 def refused(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
