@@ -26,9 +26,7 @@ def call(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
         except SystemExit as ended:
             code = cast("int", ended.code)
         stdout.flush()
-    # A client says besides what keeps it waiting, on a slow machine.
-    lines = [line for line in wrong.getvalue().splitlines(True) if line.startswith("barnabas: ")]
-    return code, told.getvalue(), "".join(lines)
+    return code, told.getvalue(), wrong.getvalue()
 
 
 class Terminal:
