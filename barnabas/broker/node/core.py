@@ -317,9 +317,10 @@ class Core:
     def tick(self, now_ms: int) -> None:
         """Run what is due: expired operations, scheduled work."""
         self.now_ms = now_ms
+        self.rescheduled = True  # also where a room fails: what is due still is told after the next event
         for room in self.timed:
             room.tick(now_ms)
-        self._settle(now_ms)
+        self._drain(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""

@@ -157,3 +157,25 @@ def test_a_host_that_asks_when_told_serves_as_one_that_asks_always(seed: int) ->
         "barnabas_group_gather_ms": 5,
     }
     assert _play(Hosted(**settings), seed) == _play(AsksAlways(**settings), seed)
+
+
+def test_what_was_due_when_a_room_failed_is_done_after_the_next_event() -> None:
+    """A tick that failed armed no other, and nothing was due earlier than what was: nobody was told the time again."""
+    world = Hosted()
+    world.create("t")
+
+    class Fails:
+        def tick(self, now_ms: int) -> None:
+            world.core.timed.remove(self)
+            raise MemoryError
+
+        def next_deadline_ms(self) -> int | None:
+            return None
+
+    waits = world.fetch({("t", 0): 0}, wait_ms=500)
+    world.core.timed.insert(0, Fails())
+    with pytest.raises(MemoryError):
+        world.advance(500)
+    world.fetch({("t", 0): 0}, wait_ms=60_000)
+    world.advance(500)
+    assert waits.at_ms == 500
