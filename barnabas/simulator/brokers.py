@@ -14,7 +14,7 @@ from barnabas.simulator.history import Event
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.metadata_watch import MetadataWatch
 from barnabas.simulator.network import Network
-from barnabas.simulator.plan import CONTROLLER, Plan, host_of
+from barnabas.simulator.plan import CONTROLLER, LOOSE, LOOSE_HOMES, Plan, host_of
 from barnabas.simulator.watching import BrokerWatch
 from barnabas.simulator.world import World
 
@@ -104,7 +104,10 @@ class Brokers:
 
     def _is_full(self, key: TopicPartition) -> bool:
         state = self.state(key)
-        return state is not None and state.leader > 0 and sorted(state.isr) == sorted(self._by_id)
+        if state is None or state.leader <= 0:
+            return False
+        homes = sorted(LOOSE_HOMES if key.topic == LOOSE else self._by_id)
+        return sorted(state.isr) == homes == sorted(state.replicas)
 
     @property
     def well(self) -> bool:
@@ -114,7 +117,7 @@ class Brokers:
     def _agrees(self, key: TopicPartition) -> bool:
         state = self.state(key)
         assert state is not None
-        replicas = [self.hosted(one.node_id, key) for one in self.all]
+        replicas = [self.hosted(one, key) for one in state.replicas]
         return (
             len({(one.leader_id, one.leader_epoch) for one in replicas if one is not None}) == 1
             and len({one.log.log_end_offset for one in replicas if one is not None}) == 1

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.members import Members
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.history import Decided, Registered, Remade, Removed, Tell
 from barnabas.simulator.world import World
+
+_ANYONE: Final = "unclean.leader.election.enable"
 
 
 class DecisionWatch:
@@ -60,7 +63,8 @@ class DecisionWatch:
                 epochs = (state.leader_epoch, state.partition_epoch)
                 leader = names([state.leader])[0] if state.leader > 0 else ""
                 others = names(state.elr), names(state.last_known)
-                now = Decided(key, leader, *epochs, names(state.replicas), names(state.isr), alive, *others)
+                anyone = image.topic_overrides(topic.name).get(_ANYONE) == "true"
+                now = Decided(key, leader, *epochs, names(state.replicas), names(state.isr), alive, *others, anyone)
                 self._decided[key] = now
                 self._tell(now)
                 if before is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 KILL, KILLS, POWER, STOP, PAUSE = "kill", "kills", "power", "stop", "pause"
@@ -166,6 +167,15 @@ def draw_apart(chance: random.Random, duration_ms: int, brokers: int) -> Story:
     stuck = Fault(at_ms, STUCK_DISK, 2 * _STORY_MS, node=one)
     away = Fault(at_ms + _STORY_MS - chance.randrange(1500), KILL, _STORY_MS, node=other)
     return Story([stuck, away], {"compression.type": "zstd", "min.insync.replicas": "3"})
+
+
+def draw_unclean(chance: random.Random, duration_ms: int, nodes: Sequence[int]) -> Story:
+    """Of two replicas one is killed, then the other, which leads alone meanwhile; the first is back before it."""
+    first, other = chance.sample(list(nodes), 2)
+    at_ms = chance.randrange(2 * _STORY_MS, max(duration_ms - 4 * _BURST_MS, 2 * _STORY_MS + 1))
+    alone_ms, away_ms = chance.randrange(1000, 4000), chance.randrange(500, 2000)
+    gone = Fault(at_ms, KILL, alone_ms + away_ms, node=first)
+    return Story([gone, Fault(at_ms + alone_ms, KILL, away_ms + chance.randrange(2000, 6000), node=other)], {})
 
 
 def draw_member_faults(chance: random.Random, duration_ms: int, members: int) -> list[Fault]:

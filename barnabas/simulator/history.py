@@ -74,6 +74,33 @@ class Agreed(NamedTuple):
     topic: str
 
 
+class KeptUncertain(NamedTuple):
+    """The same of a topic whose leader may have been one that was not in sync."""
+
+    partition: TopicPartition
+    records: tuple[tuple[int, bytes], ...]
+
+
+class Uncertain(NamedTuple):
+    """A partition is led from now on by one who may lack what was committed: its topic lets him. Told before that."""
+
+    partition: TopicPartition
+
+
+class Certain(NamedTuple):
+    """All brokers that run know of the last such election."""
+
+    partition: TopicPartition
+
+
+class Copied(NamedTuple):
+    """In the end: all batches that a replica has, each as first and last offset, leader epoch and sum."""
+
+    broker: str
+    partition: TopicPartition
+    batches: tuple[tuple[int, int, int, int], ...]
+
+
 class Looked(NamedTuple):
     """Where a partition stood after a turn of its broker; told when it has changed."""
 
@@ -107,7 +134,10 @@ class Led(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A partition as the controller has it, and who is not fenced; told when it has changed. No leader: ""."""
+    """A partition as the controller has it, and who is not fenced; told when it has changed. No leader: "".
+
+    `anyone`: its topic lets any replica lead where nobody else can.
+    """
 
     partition: TopicPartition
     leader: str
@@ -118,6 +148,7 @@ class Decided(NamedTuple):
     alive: tuple[str, ...]
     elr: tuple[str, ...] = ()
     last_known: tuple[str, ...] = ()
+    anyone: bool = False
 
 
 class Removed(NamedTuple):
@@ -401,6 +432,10 @@ Event: TypeAlias = (
     | Polled
     | Kept
     | KeptAnew
+    | KeptUncertain
+    | Uncertain
+    | Certain
+    | Copied
     | Remade
     | Renamed
     | Agreed

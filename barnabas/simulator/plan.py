@@ -15,12 +15,17 @@ from barnabas.simulator.faults import (
     draw_member_faults,
     draw_quorum_faults,
     draw_story,
+    draw_unclean,
 )
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
 SEVERAL: Final = 3
 """Brokers of a cluster."""
+LOOSE: Final = "loose"
+"""A topic that lets a replica lead that was not in sync."""
+LOOSE_HOMES: Final = (2, 3)
+"""The brokers that have it."""
 CONTROLLER: Final = 1
 """The one that is its controller, where it has only one."""
 
@@ -38,6 +43,7 @@ class Plan:
         moves: whether somebody moves partitions between brokers.
         controllers: how many of the brokers are controllers, too, the first ones.
         remakes: whether somebody deletes a topic of its own and has it made anew.
+        unclean: whether there is a topic whose leader may be one that was not in sync, and it comes to that.
         heavy: whether some records are more than a broker packs anew while others wait.
     """
 
@@ -55,6 +61,7 @@ class Plan:
     controllers: int = 1
     heavy: bool = False
     remakes: bool = False
+    unclean: bool = False
 
     @property
     def partitions_told(self) -> list[TopicPartition]:
@@ -132,6 +139,11 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = SEVERAL, controlle
     plan.remakes = brokers > 1 and not controllers and World(seed).chance("remakes").randrange(5) == 0
     if apart:
         _with_batches_apart(plan, World(seed).chance("story of batches apart"))
+    can_be_unclean = brokers > 2 and synced and not (controllers or apart or plan.remakes)
+    if can_be_unclean and World(seed).chance("unclean").randrange(8) == 0:
+        plan.unclean = True
+        story = draw_unclean(World(seed).chance("story of an unclean leader"), duration_ms, LOOSE_HOMES)
+        plan.faults = story.told(plan.faults, duration_ms)
     return plan
 
 

@@ -46,6 +46,8 @@ class ReplicaWatch:
             return
         named = broker.machine.world.incarnations.key(log.topic_id, key)
         sight = self._sights.setdefault(key, Sight())
+        if log.log_end_offset < sight.next_offset:  # an unclean election took what was committed
+            sight = self._sights[key] = Sight()
         if log.high_watermark > sight.next_offset:
             for header, _ in sight.up_to(broker.device, log, log.high_watermark):
                 base, last, epoch = header.base_offset, header.last_offset, header.leader_epoch

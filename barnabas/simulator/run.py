@@ -19,6 +19,7 @@ from barnabas.simulator.history import (
     Acknowledged,
     Answered,
     Asked,
+    Copied,
     Decided,
     Event,
     Failed,
@@ -33,8 +34,9 @@ from barnabas.simulator.machine import Machine
 from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.operating import Moving
-from barnabas.simulator.plan import TOPIC, Plan
+from barnabas.simulator.plan import LOOSE, TOPIC, Plan
 from barnabas.simulator.remaking import ANEW, LEAST_KEYS, AnewWatch, ReadingAnew, Remaking, ReviewingAnew, SendingAnew
+from barnabas.simulator.unclean import LOOSE_KEY, ReviewingLoose, SendingLoose, UncleanWatch, batches_of
 from barnabas.simulator.watching import FrameWatch
 from barnabas.simulator.workload import ClientProcess, Reading, Reviewing, Sending
 from barnabas.simulator.world import MS, Broken, World
@@ -138,9 +140,14 @@ class _Run:
             self.sending.append(SendingAnew(next(machines), server, self.tell, until_ns))
             self.keeping.append(Keeping(next(machines), server, LEAST_KEYS[0], self.tell, f"counters of {ANEW}"))
             self.remaking = [ReadingAnew(next(machines), server), Remaking(next(machines), server, self.tell, until_ns)]
+        self.loose = [SendingLoose(next(machines), server, self.tell, until_ns)] if plan.unclean else []
+        self.sending += self.loose
+        self.unclean = UncleanWatch(world, self.brokers, self.tell)
         self.reviews: list[Reviewing] = [Reviewing(next(machines), server, partitions, self.tell)]
         if plan.remakes:
             self.reviews.append(ReviewingAnew(next(machines), server, [], self.tell))
+        if plan.unclean:
+            self.reviews.append(ReviewingLoose(next(machines), server, [], self.tell))
         self.clients: list[ClientProcess] = [*self.sending, *self.reading, *self.members, *self.keeping, *self.moving]
         self.clients += self.remaking
         hosts = [each.machine.host for each in self.clients]
@@ -160,6 +167,8 @@ class _Run:
             self.world.note(f"{event[0]} {kind.__name__.lower()} {where} {offset} {value!r}")
         elif isinstance(event, Decided):
             self.adversary.decided(event)
+            if event.anyone:
+                self.unclean.decided(event)
         elif isinstance(event, Voted):
             self.adversary.voted(event)
         elif isinstance(event, Remade):
@@ -192,6 +201,8 @@ class _Run:
         if plan.remakes:
             self._within(HEALING_MS, lambda: self.remaking[-1].ended)
             self.reviews[-1].take_on(self.brokers.know(ANEW))
+        if plan.unclean:
+            self.reviews[-1].take_on(self.brokers.know(LOOSE))
         if not self._within(HEALING_MS, lambda: self.brokers.well):
             raise Broken(f"settled: nothing is sent any more, and not all is committed: {self.brokers.told()}")
         for review in self.reviews:
@@ -202,9 +213,20 @@ class _Run:
         self._read_to(plan.partitions_told)
         for review in self.reviews:
             review.tell()
+            if isinstance(review, ReviewingLoose):
+                self._compare(review)
         self.tell(Over((world.now_ns - healed_ns) // MS))
         if world.broken is not None:
             raise Broken(world.broken)
+
+    def _compare(self, review: ReviewingLoose) -> None:
+        """Look at what an unclean election has taken, and whether all replicas have the same since."""
+        for sending in self.loose:
+            self.world.count("acknowledged records lost to an unclean election", review.lost(sending.promised))
+        for broker in self.brokers.all:
+            log = None if broker.core is None else broker.core.logs.logs.get(LOOSE_KEY)
+            if log is not None:
+                self.tell(Copied(broker.name, LOOSE_KEY, batches_of(broker.device, log)))
 
     def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where these end now: what a producer has given up may still have been on its way, and comes later."""

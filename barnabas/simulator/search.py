@@ -41,6 +41,8 @@ REACHED: Final = (
     "elections of an eligible leader",
     "elections of the last known leader",
     "elections of the preferred leader",
+    "elections of an unclean leader",
+    "acknowledged records lost to an unclean election",
     "ends of brokers whose directory failed",
     "ends while it recovers",
     *(f"error {code} {ErrorCode(code).name}" for code in sorted(COUNTED)),

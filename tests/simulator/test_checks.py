@@ -13,10 +13,12 @@ from barnabas.simulator.history import (
     Agreed,
     Answered,
     Asked,
+    Certain,
     Committed,
     Committing,
     CommitTold,
     Completed,
+    Copied,
     Counted,
     Decided,
     Elected,
@@ -32,6 +34,7 @@ from barnabas.simulator.history import (
     Imaged,
     Kept,
     KeptAnew,
+    KeptUncertain,
     Led,
     Looked,
     OffsetsAsked,
@@ -51,6 +54,7 @@ from barnabas.simulator.history import (
     Renamed,
     Sent,
     Stands,
+    Uncertain,
     Voted,
 )
 from barnabas.simulator.world import Broken
@@ -287,6 +291,35 @@ def test_a_topic_that_is_made_anew_has_what_it_may_have(there: Sequence[bytes]) 
     see(all_checks(), [*ANEW, KeptAnew(P, tuple(enumerate(there)))])
 
 
+UNCLEAN: list[Event] = [
+    *sent(A, B, idempotent=False),
+    *acknowledged(A, first=-1),
+    committed("c"),
+    Looked("c", 1, P, 3, 3),
+    Looked("b", 1, P, 1, 1),
+    decided((0, 0), "c", "c"),
+    Uncertain(P),
+    decided((1, 1), "b", "b", "bd")._replace(anyone=True),
+    committed("b", crc=8),
+    Looked("c", 1, P, 1, 1),
+    *acknowledged(B, first=-1),
+    Certain(P),
+    *sent(C, idempotent=False),
+    *acknowledged(C, first=-1),
+]
+"""b leads, who has less than c had committed: A is gone or not, B was acknowledged before all knew, C is there."""
+
+
+@pytest.mark.parametrize("there", [(C,), (A, C), (B, C), (A, B, C)])
+def test_an_unclean_election_takes_what_it_may_take(there: Sequence[bytes]) -> None:
+    read = KeptUncertain(P, tuple(enumerate(there)))
+    see(all_checks(), [*UNCLEAN, read, Copied("b", P, ((0, 2, 1, 8),)), Copied("c", P, ((0, 2, 1, 8),))])
+
+
+def test_while_some_brokers_do_not_know_of_an_unclean_election_nothing_is_promised() -> None:
+    see([check_of("Unclean")], [*sent(A), Certain(P), Uncertain(P), *acknowledged(A, first=-1), KeptUncertain(P, ())])
+
+
 def test_nobody_has_to_have_what_was_deleted() -> None:
     before: list[Event] = [Looked("c", 1, P, 1, 1), Looked("b", 1, P, 1, 1), decided((0, 1), "b", ["b", "c"])]
     see(all_checks(), [*before, Removed(P), Gone("c", P)])
@@ -297,6 +330,26 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Anew: not there": ("anew: b'd', acknowledged, is not in t-0", [*ANEW, KeptAnew(P, ((0, C),))]),
     "Anew: twice": ("anew: b'd' at t-0 offset 1 stands behind b'd'", [*ANEW, KeptAnew(P, ((0, D), (1, D)))]),
     "Anew: out of order": ("anew: b'b' at t-0 offset 1 stands behind b'c'", [*ANEW, KeptAnew(P, ((0, C), (1, B)))]),
+    "Unclean: not there": ("unclean: b'c', acknowledged, is not in t-0", [*UNCLEAN, KeptUncertain(P, ((0, A),))]),
+    "Unclean: lost without one": ("unclean: b'a', ack", [*sent(A), *acknowledged(A, first=-1), KeptUncertain(P, ())]),
+    "Unclean: twice": ("unclean: b'c' at t-0 offset 1 stands", [*UNCLEAN, KeptUncertain(P, ((0, C), (1, C)))]),
+    "Unclean: out of order": ("unclean: b'b' at t-0 offset 1", [*UNCLEAN, KeptUncertain(P, ((0, C), (1, B)))]),
+    "Unclean: copies": (
+        "unclean: c has other batches of t-0 than b, from .1, 2, 1, 9. on",
+        [Copied("b", P, ((0, 0, 1, 8), (1, 2, 1, 9))), Copied("c", P, ((0, 0, 1, 8), (1, 2, 1, 7)))],
+    ),
+    "Unclean: copies of which one ends": (
+        "unclean: c has other batches of t-0 than b, from the end on",
+        [Copied("b", P, ((0, 0, 1, 8), (1, 2, 1, 9))), Copied("c", P, ((0, 0, 1, 8),))],
+    ),
+    "Decisions: anyone, whose topic does not let him": (
+        "decisions.*not in the ISR",
+        [decided((0, 0), "c", "c"), decided((1, 1), "b", "b", "bd")],
+    ),
+    "Decisions: anyone, while one who may is alive": (
+        "decisions.*not in the ISR",
+        [decided((0, 0), "c", "c", elr="d"), decided((1, 1), "b", "b", "bd")._replace(anyone=True)],
+    ),
     "InSync: deleted by one alone": (
         "in sync: c has committed t-0 up to 1, c",
         [Looked("c", 1, P, 1, 1), Looked("b", 1, P, 1, 1), decided((0, 1), "b", ["b", "c"]), Gone("c", P)],

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from barnabas.simulator.history import Event
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.history import Committed, Event, Looked, Uncertain
 
 Rules: TypeAlias = "dict[type, Callable[[Any], None]]"
 """What a checker wants to hear of, and where."""
+_OF_COMMITTED: Final = (Looked, Committed)
+"""What promises to stay as it is, until a leader may lack it."""
 
 
 class Check:
@@ -21,7 +24,10 @@ class Checks:
     """All checkers of a run."""
 
     def __init__(self, checks: Iterable[Check]) -> None:
-        self._rules: dict[type, list[Callable[[Any], None]]] = {}
+        self._uncertain: set[TopicPartition] = set()
+        self._rules: dict[type, list[Callable[[Any], None]]] = {
+            Uncertain: [lambda event: self._uncertain.add(event.partition)]
+        }
         self.events = 0
         for check in checks:
             for kind, rule in check.rules.items():
@@ -34,6 +40,8 @@ class Checks:
             Broken: it must not.
         """
         self.events += 1
+        if self._uncertain and isinstance(event, _OF_COMMITTED) and event.partition in self._uncertain:
+            return
         for rule in self._rules.get(type(event), ()):
             rule(event)
 
@@ -65,6 +73,7 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.settled import Settled
     from barnabas.simulator.checks.synced import SyncedFirst
     from barnabas.simulator.checks.terms import Terms
+    from barnabas.simulator.checks.unclean import Unclean
     from barnabas.simulator.checks.unseen import Unseen
     from barnabas.simulator.checks.zombies import Zombies
 
@@ -76,6 +85,7 @@ def all_checks() -> list[Check]:
         Polls(),
         Unseen(),
         Anew(),
+        Unclean(),
         HighWatermark(),
         Leaders(),
         Decisions(),

@@ -2,8 +2,9 @@
 
 the ISR is one of replicas, and empty only while nobody leads; the leader is one of it, and alive
 who leads next was in the ISR before, or, where nobody of it is alive, eligible, or, where nobody of those is, the last
-leader: else he may lack what was committed. Apart is a move that ends, and takes the leader away with the change of the
-ISR by which that leader lets the new one in. Nobody is in the ISR and eligible
+leader: else he may lack what was committed; anyone, where the topic lets him and nobody of those is alive. Apart is a
+move that ends, and takes the leader away with the change of the ISR by which that leader lets the new one in
+nobody is in the ISR and eligible
 whoever is fenced neither joins an ISR nor stays in one
 a partition epoch rises with each change, a leader epoch with each change of the leader
 """
@@ -61,7 +62,7 @@ def _may_lead(before: Decided, event: Decided) -> bool:
             return True
         if there & set(some):
             return False
-    return False
+    return event.anyone
 
 
 def _wrong_after(before: Decided, event: Decided) -> str:

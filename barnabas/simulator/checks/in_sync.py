@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Decided, Flipped, Gone, Looked, PowerLost, Registered, Removed
+from barnabas.simulator.history import Decided, Flipped, Gone, Looked, PowerLost, Registered, Removed, Uncertain
 from barnabas.simulator.world import Broken
 
 
@@ -31,6 +31,7 @@ class InSync(Check):
             Gone: self._gone,
             Decided: self._decided,
             Removed: self._removed,
+            Uncertain: self._uncertain,
             PowerLost: self._lost_power,
             Flipped: self._has_flipped,
             Registered: self._comes_back,
@@ -56,6 +57,9 @@ class InSync(Check):
 
     def _removed(self, event: Removed) -> None:
         self._isr.pop(event.partition, None)
+
+    def _uncertain(self, event: Uncertain) -> None:
+        self._committed.pop(event.partition, None)
 
     def _lost_power(self, event: PowerLost) -> None:
         if not event.synced:
