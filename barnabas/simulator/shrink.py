@@ -53,6 +53,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, members=[], faults=[one for one in plan.faults if one.kind not in KINDS_OF_MEMBERS])
     if plan.moves:
         yield replace(plan, moves=False)
+    if plan.remakes:
+        yield replace(plan, remakes=False)
+    if plan.unclean:
+        yield replace(plan, unclean=False)
     if plan.consumers:
         yield replace(plan, consumers=plan.consumers[1:])
     if len(plan.producers) > 1:

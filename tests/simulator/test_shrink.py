@@ -18,6 +18,9 @@ from barnabas.simulator.run import Outcome
 LONG = replace(
     draw("7", brokers=3),
     members=[{}, {}],
+    moves=True,
+    remakes=True,
+    unclean=True,
     faults=[
         Fault(at_ms, kind, 100) for at_ms, kind in enumerate((KILL, CUT, POWER, KILL_MEMBER, PAUSE, CUT, KILL), 900)
     ],
@@ -52,6 +55,7 @@ def test_what_is_not_needed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     plan = smallest.plan
     assert sorted(fault.kind for fault in plan.faults) == [CUT, POWER]
     assert (len(plan.producers), plan.consumers, plan.members) == (2, [], [])
+    assert (plan.moves, plan.remakes, plan.unclean) == (False, False, False)
     assert plan.duration_ms == max(fault.at_ms for fault in plan.faults) + 1000
     assert len(tried) < shrink.TRIES_MAX
 
