@@ -13,8 +13,9 @@ from barnabas.simulator.world import Broken
 
 LATE_MS_MAX: Final = 100
 """After a turn of its broker nothing is later than this: the work of that turn passes time, too."""
-LATE_TURNS_MAX: Final = 2
-"""A process that was paused may read before it looks at its clock, and puts off its timer by a turn where it does."""
+LATE_TURNS_MAX: Final = 8
+"""A process that was paused may read before it looks at its clock, and puts off its timer by two turns where it does.
+The timer, late, puts off what is due by a look at the sockets, and by more where requests wait in line (`Ticks`)."""
 
 
 class ParkedOperations(Check):
