@@ -23,7 +23,7 @@ from barnabas.client.cluster_views import (
     replica,
 )
 from barnabas.client.handle import Handle
-from barnabas.net import versions
+from barnabas.net import network, versions
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ConfigError, Disconnected
 from barnabas.net.host.connection import Client
@@ -316,16 +316,27 @@ class AsyncCluster(Handle):
         )
 
     async def _to_any(self, request: Any) -> Any:
-        """Sends to the least loaded node; where that is gone, to the next: these requests change nothing."""
+        """Sends to the least loaded node; where that is gone or silent, to the next: these requests change nothing.
+
+        Silent is who lets in and says no more (`is_slow`), as a process that is paused. The last is waited for.
+        """
         others = len(self._client.cluster.nodes)
         while True:
             node = await self._client.any_node()
             others -= 1
+            answer = asyncio.ensure_future(self._client.send(node.id, request))
             try:
-                return await self._client.send(node.id, request)
+                while others > 0 and not answer.done():
+                    await asyncio.wait({answer}, timeout=network.SLOW_MS / 1000)
+                    if self._client.network.is_slow(node.id, self._client.now_ms()):
+                        break
+                else:
+                    return await answer
             except Disconnected as error:
                 if others <= 0 or error.timed_out:
                     raise
+            finally:
+                answer.cancel()
 
     async def _to_controller(self, request: Any) -> Any:
         """Sends to the controller; where it is gone, to the next, once, and where there is none, until there is."""

@@ -683,6 +683,11 @@ class NetworkClient:
         opening = (State.CONNECTING, State.CHECKING)
         return any(each and each.state in opening and not self._is_slow(each, now_ms) for each in states)
 
+    def is_slow(self, node_id: int, now_ms: int) -> bool:
+        """Whether a node has kept its connection opening for so long that another is better asked."""
+        connection = self.connections.nodes.get(node_id)
+        return connection is not None and self._is_slow(connection, now_ms)
+
     @staticmethod
     def _is_slow(connection: NodeConnection, now_ms: int) -> bool:
         """Whether it has been opening for so long that others are asked meanwhile."""

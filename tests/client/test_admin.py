@@ -10,6 +10,7 @@ import pytest
 
 from barnabas import Admin, Broker, ConfigError, Consumer, NewTopic, Producer, aio
 from barnabas.client.admin import BROKER
+from barnabas.net import network
 from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -365,3 +366,21 @@ async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_gone()
             for _ in range(10):  # which one is asked first is drawn
                 async with aio.Admin(broker.servers) as admin:
                     assert await admin.list_topics() is not None
+
+
+async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network, "SLOW_MS", 20)
+    async with ScriptedBroker(silent=True) as paused, ScriptedBroker() as broker:
+
+        def metadata(request: Any) -> Any:
+            answer = broker.metadata(request)
+            answer.brokers.append(MetadataResponseBroker(2, "127.0.0.1", paused.port))
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = metadata
+        async with aio.Admin(broker.servers, default_api_timeout_ms=3000) as admin:
+            admin._client.network._random = lambda: 0.9  # the second is asked first
+            assert await admin.list_topics() == []
+            assert 2 in admin._client.network.connections.nodes
