@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.cli.codes import WRONG
 from barnabas.cli.options import Options, Verbs, client_options, json_option, settings_of
-from barnabas.cli.speak import say, say_json, table
+from barnabas.cli.speak import fail, say, say_json, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,7 @@ def parser() -> Options:
     how.add_argument("--cancel", action="store_true", help="leave those that are under way where they were")
     client_options(moved)
     json_option(moved)
+    _elect_verb(verbs)
     _features_verb(verbs)
     for name, (what, *examples) in _STEERING.items():
         verb = verbs.add(name, what, *examples)
@@ -85,6 +87,28 @@ def parser() -> Options:
             verb.add_argument("node_id", type=_node, metavar="N", nargs="?" if name == "stop" else None, help=which)
         _dir_option(verb)
     return options
+
+
+def _elect_verb(verbs: Verbs) -> None:
+    from barnabas.cli.group_reset import chosen
+
+    elected = verbs.add(
+        "elect",
+        "let the preferred replica of each partition lead, the first of those it has; 1 where one cannot",
+        "barnabas cluster elect  # after a restart, all of them",
+        "barnabas cluster elect orders:0,2",
+        "barnabas cluster elect orders:1 --unclean  # for good: who was in sync does not come back",
+    )
+    elected.add_argument(
+        "topics", metavar="TOPIC[:P,P]", nargs="*", type=chosen, help="only these (all partitions of all topics)"
+    )
+    elected.add_argument(
+        "--unclean",
+        action="store_true",
+        help="where nobody leads, any replica that lives: what it lacks of what was acknowledged is lost",
+    )
+    client_options(elected)
+    json_option(elected)
 
 
 def _features_verb(verbs: Verbs) -> None:
@@ -156,6 +180,8 @@ def _port(text: str) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Show it, or run one."""
     given = parser().read(arguments)
+    if given.verb == "elect" and given.unclean and not given.topics:
+        return fail("--unclean may lose records: name the partitions, such as orders:1", WRONG)
     if given.verb == "up":
         return _up(given)
     if given.verb in _STEERING:
@@ -174,6 +200,10 @@ def main(arguments: Sequence[str]) -> int:
             from barnabas.cli.cluster_moves import drain
 
             return drain(admin, given.node_id, given.json)
+        if given.verb == "elect":
+            from barnabas.cli.cluster_elect import elect
+
+            return elect(admin, given.topics, unclean=given.unclean, as_json=given.json)
         if given.verb == "reassign":
             from pathlib import Path
 
@@ -257,7 +287,6 @@ def _without_controller(fault: BaseException | None) -> int:
     if fault is None:
         return 0
     from barnabas.cli.codes import code_of
-    from barnabas.cli.speak import fail
 
     told = f"no controller can be asked ({fault}): nothing is decided until a majority of the voters is there"
     return fail(told, code_of(fault))

@@ -27,6 +27,9 @@ _REMEDIES: Final = {
     "TOPIC_ALREADY_EXISTS": "--if-absent leaves it as it is, and barnabas topics alter changes it",
     "INVALID_TOPIC_EXCEPTION": "a name has 1 to 249 letters, digits, dots, underscores and dashes",
     "INVALID_CONFIG": "barnabas configs get --all shows settings and their values",
+    "INVALID_REPLICA_ASSIGNMENT": "barnabas cluster shows the brokers there are",
+    "PREFERRED_LEADER_NOT_AVAILABLE": "barnabas cluster status says who is in sync",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": "barnabas topics describe says who may lead: start one of them",
     "MESSAGE_TOO_LARGE": "send less at once, or raise max.message.bytes of the topic",
 }
 

@@ -48,11 +48,18 @@ def parser() -> Options:
         "create topics",
         "barnabas topics create flights --partitions 4 --set retention.ms=86400000",
         "barnabas topics create a b c --if-absent",
+        "barnabas topics create flights --replica-assignment 1:2,2:3  # two partitions, on 1 and 2, and on 2 and 3",
     )
     _names(created)
     created.add_argument("--partitions", "-p", metavar="N", type=int32, default=-1, help="(num.partitions)")
     created.add_argument(
         "--replication-factor", "-r", metavar="N", type=int16, default=-1, help="(default.replication.factor)"
+    )
+    created.add_argument(
+        "--replica-assignment",
+        metavar="N:N,N:N",
+        type=_assignment,
+        help="the brokers of each partition, as kafka-topics.sh takes them; the first of each is to lead",
     )
     _set(created)
     created.add_argument("--if-absent", action="store_true", help="a topic that is there is left as it is")
@@ -88,6 +95,13 @@ def _names(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("names", nargs="+", metavar="TOPIC", type=named("a topic"))
 
 
+def _assignment(text: str) -> list[list[int]]:
+    parts = [part.split(":") for part in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) <= 9 for part in parts for word in part):
+        raise argparse.ArgumentTypeError(f"{text}: write the brokers of each partition, such as 1:2,2:3 for two")
+    return [list(map(int, part)) for part in parts]
+
+
 def _set(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--set", "-c", metavar="KEY=VALUE", type=pair, action="append", default=[], help="a setting (repeatable)"
@@ -103,6 +117,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().read(arguments)
     if given.verb == "alter" and not (given.partitions or given.set or given.unset):
         return fail("nothing to alter: give --partitions, --set or --unset", WRONG)
+    if given.verb == "create" and given.replica_assignment and max(given.partitions, given.replication_factor) > 0:
+        return fail("--replica-assignment says how many partitions and replicas there are: drop -p and -r", WRONG)
     if given.verb == "delete-records" and given.before.kind == "until":
         return fail("--before e@TIME: write s@TIME, which is the first record from then on", WRONG)
 
@@ -123,7 +139,8 @@ def _create(admin: Admin, given: argparse.Namespace) -> None:
     from barnabas.client.admin import NewTopic
     from barnabas.protocol.errors import ErrorCode
 
-    wanted = [NewTopic(name, given.partitions, given.replication_factor, dict(given.set)) for name in given.names]
+    counts = given.partitions, given.replication_factor
+    wanted = [NewTopic(name, *counts, dict(given.set), given.replica_assignment) for name in given.names]
     answers = _in_order(given.names, admin.create_topics(*wanted, validate_only=given.dry_run))
     there = {
         name

@@ -108,16 +108,18 @@ class Admin(Handle):
         partitions: int = -1,
         replication_factor: int = -1,
         config: Mapping[str, Any] | None = None,
+        replicas: Sequence[Sequence[int]] | None = None,
         if_absent: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Creates a topic and waits until every partition has a leader; -1 takes the broker's default."""
+        """Creates a topic and waits until every partition has a leader; the arguments are those of `NewTopic`."""
         self._call(
             self._inner.create_topic(
                 name,
                 partitions=partitions,
                 replication_factor=replication_factor,
                 config=config,
+                replicas=replicas,
                 if_absent=if_absent,
                 validate_only=validate_only,
             )
@@ -135,9 +137,11 @@ class Admin(Handle):
         """Deletes topics in one request; what became of each."""
         return self._call(self._inner.delete_topics(*names))
 
-    def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
-        """Raises a topic's number of partitions to `count`; with `validate_only` only says whether that can be done."""
-        self._call(self._inner.create_partitions(name, count, validate_only=validate_only))
+    def create_partitions(
+        self, name: str, count: int, *, replicas: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+    ) -> None:
+        """Raises a topic's number of partitions to `count`; `replicas` are the brokers of each new one."""
+        self._call(self._inner.create_partitions(name, count, replicas=replicas, validate_only=validate_only))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics, internal ones only if asked for."""

@@ -38,8 +38,17 @@ from barnabas.net.metadata import Metadata
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import LATEST_TIMESTAMP, TopicPartition
-from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.requests.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from barnabas.protocol.requests.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from barnabas.protocol.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.metadata import (
@@ -53,12 +62,16 @@ if TYPE_CHECKING:
 
 
 class NewTopic(NamedTuple):
-    """A topic to be made; -1 takes the broker's default."""
+    """A topic to be made; -1 takes the broker's default.
+
+    `replicas` are the brokers of each partition, the first of which is to lead; both numbers stay -1 then.
+    """
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
     config: Mapping[str, Any] | None = None
+    replicas: Sequence[Sequence[int]] | None = None
 
 
 Answers = dict[str, KafkaError | None]
@@ -123,18 +136,19 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
         partitions: int = -1,
         replication_factor: int = -1,
         config: Mapping[str, Any] | None = None,
+        replicas: Sequence[Sequence[int]] | None = None,
         if_absent: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Creates a topic and waits until every partition has a leader; -1 takes the broker's default.
+        """Creates a topic and waits until every partition has a leader; the arguments are those of `NewTopic`.
 
         With `validate_only` nothing is made: what would be refused is raised.
 
         Raises:
             KafkaError: TOPIC_ALREADY_EXISTS (unless `if_absent`), INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
-                INVALID_REPLICATION_FACTOR, INVALID_CONFIG.
+                INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG.
         """
-        topic = NewTopic(checked_topic(name, "create_topics"), partitions, replication_factor, config)
+        topic = NewTopic(checked_topic(name, "create_topics"), partitions, replication_factor, config, replicas)
         (error,) = (await self._create([topic], validate_only)).values()
         exists = error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
         if error is not None and not (if_absent and exists):
@@ -161,6 +175,7 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
                 topic.name,
                 topic.partitions,
                 topic.replication_factor,
+                [CreatableReplicaAssignment(at, list(brokers)) for at, brokers in enumerate(topic.replicas or ())],
                 configs=[CreatableTopicConfig(key, text(value)) for key, value in (topic.config or {}).items()],
             )
             for topic in topics
@@ -234,13 +249,23 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
 
         return await self._within_quota(ask)
 
-    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
+    async def create_partitions(
+        self, name: str, count: int, *, replicas: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+    ) -> None:
         """Raises a topic's number of partitions to `count`; with `validate_only` only says whether that can be done.
 
+        Args:
+            name: the topic.
+            count: how many it is to have.
+            replicas: the brokers of each new partition, the first of which is to lead; None leaves it to the cluster.
+            validate_only: nothing is made.
+
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS (it has as many or more).
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS (it has as many or more),
+                INVALID_REPLICA_ASSIGNMENT.
         """
-        topic = CreatePartitionsTopic(checked_topic(name, "create_partitions"), count, None)
+        assigned = None if replicas is None else [CreatePartitionsAssignment(list(brokers)) for brokers in replicas]
+        topic = CreatePartitionsTopic(checked_topic(name, "create_partitions"), count, assigned)
         request = CreatePartitionsRequest([topic], self.config.default_api_timeout_ms, validate_only)
 
         async def ask(names: Collection[str] | None) -> tuple[Answers, int]:

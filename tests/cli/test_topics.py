@@ -41,6 +41,31 @@ def test_topics_are_made_together_and_each_has_its_answer(at: Terminal) -> None:
     assert (code, [json.loads(line)["created"] for line in told.splitlines()]) == (1, [False, False])
 
 
+def test_a_topic_is_made_on_the_brokers_that_are_named(at: Terminal) -> None:
+    name, node = at.name(), one(at, "cluster")["brokers"][0]["id"]
+    made = at.raw("topics", "create", name, "--replica-assignment", f"{node},{node}")
+    assert made == f"created {name} with 2 partitions\n".encode()
+    assert [part["replicas"] for part in one(at, "topics", "describe", name)["partitions"]] == [[node], [node]]
+    said = at.bad("topics", "create", at.name(), "--replica-assignment", f"{node}:77")
+    assert "includes broker 77, but no such broker is registered" in said
+    assert said.endswith("; barnabas cluster shows the brokers there are")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["1:x"], "1:x: write the brokers of each partition, such as 1:2,2:3 for two"),
+        (["1,"], "1,: write the brokers"),
+        (["1:2", "-p", "1"], "--replica-assignment says how many partitions and replicas there are: drop -p and -r"),
+        (["1:2", "-r", "2"], "drop -p and -r"),
+    ],
+)
+def test_an_assignment_that_is_none(at: Terminal, words: list[str], said: str) -> None:
+    code, told, wrong = at("topics", "create", "t", "--replica-assignment", *words)
+    assert (code, told) == (2, "")
+    assert said in wrong
+
+
 def test_a_dry_run_makes_and_changes_nothing(at: Terminal) -> None:
     name = at.name()
     assert at.raw("topics", "create", name, "--dry-run") == f"{name} would be created\n".encode()

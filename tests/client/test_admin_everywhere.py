@@ -72,6 +72,21 @@ def test_topics_are_made_grown_described_and_deleted(served: Served, admin: Admi
     until(lambda: not {one, two} & set(admin.list_topics()))
 
 
+def test_partitions_are_put_where_they_are_to_be(served: Served, admin: Admin) -> None:
+    one, two = served.name("put"), served.name("put")
+    ((node, _, _),) = admin.describe_cluster().brokers
+    assert admin.create_topics(NewTopic(one, replicas=[[node], [node]])) == {one: None}
+    admin.create_partitions(one, 3, replicas=[[node]])
+    assert [part.replicas for part in admin.describe_topics(one)[one].partitions] == [(node,)] * 3
+    with pytest.raises(KafkaError, match=r"INVALID_REPLICA_ASSIGNMENT.*broker 77"):
+        admin.create_topic(two, replicas=[[77]])
+    with pytest.raises(KafkaError, match=r"INVALID_REPLICA_ASSIGNMENT.*broker 77"):
+        admin.create_partitions(one, 4, replicas=[[77]])
+    with pytest.raises(KafkaError, match=r"INVALID_REQUEST.*artitions was not set to -1"):
+        admin.create_topic(two, partitions=1, replicas=[[node]])
+    admin.delete_topic(one)
+
+
 def test_pages_of_nothing_are_refused(admin: Admin) -> None:
     with pytest.raises(ConfigError, match="a page of 0 partitions; give 1 or more"):
         admin.describe_partitions("t", page=0)
