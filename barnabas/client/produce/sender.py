@@ -38,6 +38,7 @@ from barnabas.protocol.requests.produce import (
 log = logging.getLogger(__name__)
 
 _LAST_VERSION_WITH_NAMES: Final = 12
+_NO_IDS: Final = "InitProducerId: the broker waits for ids from the controller, and that for a majority of its voters"
 _FATAL: Final = frozenset(
     {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED}
 )
@@ -154,7 +155,8 @@ class Sender:
             self._state.set_id(response.producer_id, response.producer_epoch)
             return
         if response is not None:
-            error = KafkaError(response.error_code, "InitProducerId")
+            waits = response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            error = KafkaError(response.error_code, _NO_IDS if waits else "InitProducerId")
         retriable = isinstance(error, KafkaError) and error.retriable
         assert error is not None
         if retriable or isinstance(error, ClientClosed):

@@ -597,6 +597,14 @@ def test_no_batch_leaves_before_there_is_a_producer_id_and_failures_are_retried(
     assert read_header(join(world.requests(0)[0].request.topic_data[0].partition_data[0].records)).producer_id == 101
 
 
+def test_who_waits_for_a_producer_id_is_told_whose_it_is_to_give():
+    world = World()
+    world.handlers[ApiKey.INIT_PRODUCER_ID] = lambda node, request: InitProducerIdResponse(error_code=14)
+    made = Bench(world, linger_ms=0)
+    world.run(until=lambda: len(world.requests(ApiKey.INIT_PRODUCER_ID)) > 1)
+    assert made.metadata.troubles.why().endswith("ids from the controller, and that for a majority of its voters")
+
+
 def test_a_refused_producer_id_fails_everything_for_good():
     world = World()
     world.handlers[ApiKey.INIT_PRODUCER_ID] = lambda node, request: Delayed(InitProducerIdResponse(error_code=31), 100)
