@@ -244,6 +244,8 @@ def plan_of(file: Path) -> dict[TopicPartition, tuple[int, ...]]:
         raise ConfigError(
             f'{file} is no plan: write {{"partitions": [{{"topic": "t", "partition": 0, "replicas": [1, 2]}}]}}'
         ) from error
+    if not plan:
+        raise ConfigError(f"{file} names no partition")
     if len(plan) < len(parts):
         raise ConfigError(f"{file} names a partition twice")
     return plan

@@ -187,15 +187,35 @@ def start(directory: Path, places: Sequence[Place]) -> None:
 
 def _wait_ready(directory: Path, place: Place, process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
-    watchdog = threading.Timer(READY_S_MAX, process.kill)
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        process.kill()
+
+    watchdog = threading.Timer(READY_S_MAX, give_up)
     watchdog.start()
     serves = process.stdout.readline()
     watchdog.cancel()
     if not serves:
         process.wait()
         process.stdout.close()
+        if late.is_set():
+            raise Refused(f"broker {place.node_id} {_too_late(directory)}")
         raise Refused(f"broker {place.node_id} cannot serve: {last_words(directory, place.node_id)}")
     say(f"broker {place.node_id} serves on {HOST}:{place.port}; it says more in {stem(directory, place.node_id)}.log")
+
+
+def _too_late(directory: Path) -> str:
+    """Why a broker that has not ended by itself does not serve; most often it waits for the controllers."""
+    controllers = controllers_of(directory)
+    running = [node_id for node_id in controllers if find(directory, node_id) is not None]
+    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
+    which = f"of the controllers ({', '.join(map(str, controllers))}) {len(running)} others run"
+    return (
+        f"did not serve within {READY_S_MAX:g} s and was ended: {which}, and nobody serves without a majority of them; "
+        f"once none runs, barnabas cluster up{where} starts all"
+    )
 
 
 def _until(true: Callable[[], bool]) -> None:

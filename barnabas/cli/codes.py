@@ -29,6 +29,7 @@ _REMEDIES: Final = {
     "INVALID_CONFIG": "barnabas configs get --all shows settings and their values",
     "INVALID_REPLICA_ASSIGNMENT": "barnabas cluster shows the brokers there are",
     "PREFERRED_LEADER_NOT_AVAILABLE": "barnabas cluster status says who is in sync",
+    "NOT_CONTROLLER": "nothing is decided until a majority of the controllers runs",
     "ELIGIBLE_LEADERS_NOT_AVAILABLE": "barnabas topics describe says who may lead: start one of them",
     "MESSAGE_TOO_LARGE": "send less at once, or raise max.message.bytes of the topic",
 }

@@ -76,6 +76,11 @@ def test_programs_have_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
+def test_what_no_majority_decides_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert held({ZERO: KafkaError(ErrorCode.NOT_CONTROLLER, "t-0")})[0] == 1
+    assert capsys.readouterr().err.endswith("; nothing is decided until a majority of the controllers runs\n")
+
+
 def test_what_is_not_there_is_not_asked_for() -> None:
     with pytest.raises(BarnabasError, match="topic t has 3 partitions, counted from 0; there is no t-7"):
         held({}, Chosen("t", (7,)))

@@ -185,6 +185,9 @@ def test_a_plan_names_a_partition_once(tmp_path: Path) -> None:
     file.write_text(json.dumps({"partitions": [one, one]}))
     with pytest.raises(ConfigError, match="twice"):
         read_plan(file)
+    file.write_text(json.dumps({"partitions": []}))
+    with pytest.raises(ConfigError, match=r"plan\.json names no partition"):
+        read_plan(file)
     with pytest.raises(ConfigError, match=r"none\.json: No such file"):
         read_plan(tmp_path / "none.json")
 

@@ -18,7 +18,7 @@ import pytest
 from barnabas import Admin, NewTopic
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept
-from barnabas.cli import cluster, cluster_processes
+from barnabas.cli import cluster, cluster_processes, cluster_verbs
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.cli.cluster_files import Place, Plan, grown, plan_for, plan_of, settings_of, write_settings
 from barnabas.cli.cluster_processes import find, stem
@@ -166,6 +166,19 @@ def test_what_is_not_there_is_refused(tmp_path: Path, verb: str) -> None:
         steer(verb, tmp_path, 7)
     with pytest.raises(Refused, match=r"broker 2 does not run; barnabas cluster start 2 --dir .+ starts it"):
         steer(verb, tmp_path, 2)
+
+
+def test_who_waits_for_a_majority_in_vain_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_for(tmp_path, 3, 0)
+    waits = [sys.executable, "-c", "import signal; signal.pause()"]
+    monkeypatch.setattr(cluster_verbs, "launch", lambda *_: subprocess.Popen(waits, stdout=subprocess.PIPE, text=True))
+    monkeypatch.setattr(cluster_verbs, "READY_S_MAX", 0.05)
+    with pytest.raises(Refused) as told:
+        steer("start", tmp_path, 2)
+    assert str(told.value) == (
+        "broker 2 did not serve within 0.05 s and was ended: of the controllers (1, 2, 3) 0 others run, and nobody "
+        f"serves without a majority of them; once none runs, barnabas cluster up --dir {tmp_path} starts all"
+    )
 
 
 def test_up_leaves_brokers_alone_that_run_without_it(
