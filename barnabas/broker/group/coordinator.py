@@ -28,8 +28,9 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.group.journals import Journal
     from barnabas.broker.group.loading import Loader
-    from barnabas.broker.group.shard import Journal, Shard
+    from barnabas.broker.group.shard import Shard
 
 KNOWN_MAX: Final = 4096
 """Groups whose shard is known without a look at the topic."""

@@ -12,7 +12,7 @@ from barnabas.protocol.ids import Buffer
 
 
 class PartitionJournal:
-    """A led partition's log (a `shard.Journal`). `committed` is called when its high watermark rises, while listening.
+    """A led partition's log (a `Journal`). `committed` is called when its high watermark rises, while listening.
 
     Whoever listens is told after every append, at the end of the step, which costs a commit a fifth more.
     """

@@ -12,13 +12,15 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from barnabas.broker.config.keys import LONG_MAX
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import release_all, replay_consumer
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES, size_of_text
+from barnabas.broker.group.journals import Closed, Journal
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.records import CommitRun, encode, encode_alone, encode_commits
 from barnabas.broker.group.reply import Reply
@@ -27,7 +29,7 @@ from barnabas.broker.group.state import Status
 from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka.coordinator.offsets import commit_batch
 from barnabas.protocol.records import BatchBuilder
 
@@ -40,32 +42,6 @@ TOMBSTONES_MAX: Final = 250
 _TOMBSTONE_BYTES: Final = 249 + 64
 
 logger = logging.getLogger(__name__)
-
-
-class Journal(Protocol):
-    """The partition's log, as its leader writes it."""
-
-    @property
-    def batch_bytes_max(self) -> int:
-        """The largest batch it takes."""
-
-    @property
-    def high_watermark(self) -> int:
-        """What lies below is committed."""
-
-    @property
-    def commits_at_once(self) -> bool:
-        """Whether what is appended is committed with that: nothing waits for replicas or a sync."""
-
-    def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
-        """Append a batch; returns the offset after it.
-
-        Raises:
-            KafkaError: nothing was appended.
-        """
-
-    def listen(self, listens: bool) -> None:
-        """Have the shard told when the high watermark rises (`Shard.committed`), or no more."""
 
 
 class _Held(NamedTuple):
@@ -198,6 +174,9 @@ class Shard:
         """Answer, once all that was written so far is committed."""
         if (self._reached >= self.end and not self._held) or not self.behind:  # the first is so of nearly all
             reply.send(response)
+            return
+        if self.is_left:
+            reply.refuse(ErrorCode.NOT_COORDINATOR)
             return
         deadline_ms = now_ms + self.shared.config.offsets_commit_timeout_ms
         if not self._held:
@@ -351,6 +330,9 @@ class Shard:
     def leave(self) -> tuple[deque[AnyGroup], deque[Reply]]:
         """Led here no longer: nobody finds its groups, and their alarms do nothing more.
 
+        Whoever still works with it, and has let others have their turn, writes nothing and answers nothing but
+        NOT_COORDINATOR: its offsets are being given back, and this broker may lead the partition again by then.
+
         Returns:
             the groups that it had; the replies to those who wait for what was written, or for a group to begin.
         """
@@ -358,6 +340,8 @@ class Shard:
         groups, self.groups = deque(self.groups.values()), {}
         held, self._held = self._held, deque()
         self._rest()
+        self.journal = Closed(self.journal.batch_bytes_max)
+        self.end = LONG_MAX  # which is never committed
         replies = deque(one.reply for one in held)
         gatherings, self.gatherings = self.gatherings, {}
         for gathering in gatherings.values():

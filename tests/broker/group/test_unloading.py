@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from barnabas.broker.group import unloading
+from barnabas.broker.group import shard, unloading
+from barnabas.broker.group.expiry import expire
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
@@ -102,3 +103,20 @@ def test_offsets_are_given_back_so_many_in_a_step() -> None:
     left = [len(offsets) for _ in unload(world.shard)]
     assert left == [count * 2 // 3, count // 3, unloading.OFFSETS_PER_PIECE]
     assert is_empty(world.shard)
+
+
+def test_what_was_under_way_writes_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a group whose offsets had expired was written, though another may use it anew."""
+    monkeypatch.setattr(shard, "TOMBSTONES_MAX", EACH)
+    world = World()
+    for number in range(EACH):
+        world.commit({0: 7}, group=f"g{number}", retention_ms=1_000_000)
+    world.commit(dict.fromkeys(range(2 * EACH), 7), retention_ms=1)
+    expiring = expire(world.shard, world.wall_ms + 1, world.now_ms)
+    next(expiring)
+    next(expiring)
+    assert not world.group.offsets
+    next(unload(world.shard))
+    written = world.journal.batches
+    list(expiring)
+    assert world.journal.batches == written

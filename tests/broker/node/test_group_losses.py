@@ -20,6 +20,7 @@ from barnabas.protocol.requests.list_groups import ListGroupsRequest
 from barnabas.protocol.requests.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
 )
 from tests.broker.node.group_world import (
     PARTITIONS,
@@ -53,6 +54,22 @@ def test_no_offset_is_told_before_it_is_kept(groups: list[str], parts: int) -> N
         assert told.done
         answer = next(one for one in found.response.groups if one.group_id == behind)
         assert {part.committed_offset for one in answer.topics for part in one.partitions} == {2}
+
+
+@pytest.mark.parametrize("topics", [None, "named"])
+def test_offsets_that_are_given_back_meanwhile_are_not_told_to_be_none(topics: str | None) -> None:
+    """A large answer is made in slices, between which its coordinator may go: the rest was told to have no offset."""
+    world = world_with_coordinator()
+    parts = 4 * SLICE
+    world.create("many", parts)
+    commit(world, dict.fromkeys(range(parts), 1), "g", "many")
+    named = None if topics is None else [OffsetFetchRequestTopics("many", partition_indexes=list(range(parts)))]
+    found = world.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=named)]), 8)
+    assert not found.done
+    world.core.groups.resigned(partition_of("g", PARTITIONS))
+    work(world)
+    (group,) = found.response.groups
+    assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
 @pytest.mark.parametrize("groups", [["g", "h"], ["h", "g"]])
