@@ -112,7 +112,7 @@ class Looked(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A broker has deleted a replica, or begun another in its place: it is in no list any more, or was."""
+    """A broker has deleted a replica, begun another in its place, or cut off what was damaged: it counts no more."""
 
     broker: str
     partition: TopicPartition

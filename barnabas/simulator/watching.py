@@ -8,7 +8,9 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.broker.log import Log
+from barnabas.broker.node.core import Core
 from barnabas.broker.node.startup import Phase
+from barnabas.broker.replica.damage import NOT_HERE
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -28,6 +30,7 @@ from barnabas.simulator.world import World
 _LOOKED_AT: Final = (Phase.HOSTING, Phase.READY, Phase.STOPPING)
 """A broker follows as soon as its logs are open, which is before it takes part, and goes on while it stops."""
 _UNSEEN: Final = (None, -1, -1)
+_FROM_ITS_LEADER: Final = NOT_HERE.partition("{")[0]
 RECOGNISED: Final = "retries recognised after a failover"
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
@@ -64,6 +67,7 @@ class BrokerWatch:
         self._parked = ParkedWatch(tell)
         self._memory = MemoryWatch(tell)
         self._knows_losses = False
+        self._losses = 0
 
     def look(self, broker: BrokerProcess) -> None:
         """A turn is over."""
@@ -78,6 +82,7 @@ class BrokerWatch:
             self._parked.begin()
             self._memory = MemoryWatch(self._tell)
             self._knows_losses = False
+            self._losses = 0
         self._metadata.look(broker, core)  # first: an ISR that is smaller lets more be committed
         if core.phase not in _LOOKED_AT:
             return
@@ -102,6 +107,9 @@ class BrokerWatch:
                 continue
             if known is not log:
                 self._forget(broker, partition)
+            elif log.high_watermark < watermark and self._is_repaired(core, partition):
+                self._replicas.forget(partition)
+                self._tell(Gone(broker.name, broker.machine.world.incarnations.key(log.topic_id, partition)))
             stands = log.high_watermark, log.log_end_offset
             if log.high_watermark > watermark:
                 rose.append(partition)
@@ -109,8 +117,15 @@ class BrokerWatch:
             key = broker.machine.world.incarnations.key(log.topic_id, partition)
             self._tell(Looked(broker.name, self._incarnation, key, *stands))
             self._replicas.moved(broker, core, partition, log)
+        self._losses = core.logs.losses.count
         self._parked.look(broker, core, rose)
         self._memory.look(broker, core)
+
+    def _is_repaired(self, core: Core, partition: TopicPartition) -> bool:
+        """Whether this turn has cut a log where it was damaged, and said so: what is there comes from its leader."""
+        losses, name = core.logs.losses, str(partition)
+        new = list(losses.last)[-(losses.count - self._losses) :] if losses.count > self._losses else []
+        return any(one.partition == name and one.reason.startswith(_FROM_ITS_LEADER) for one in new)
 
     def _forget(self, broker: BrokerProcess, partition: TopicPartition) -> None:
         log, _, _ = self._seen.pop(partition, _UNSEEN)

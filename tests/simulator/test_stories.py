@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from barnabas.broker.log.losses import Loss, Losses
+from barnabas.broker.replica.damage import NOT_HERE
+from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.faults import FLIP, KILL, KINDS_OF_STORIES, STUCK_DISK, Fault
+from barnabas.simulator.metadata_watch import MetadataWatch
 from barnabas.simulator.network import Network
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import play
+from barnabas.simulator.watching import BrokerWatch
 from barnabas.simulator.world import MS, World
 
 
@@ -50,3 +57,18 @@ def test_a_slow_way_is_slow_one_way_until_it_is_healed() -> None:
     assert max(network.delay_ns("b", "a") for _ in range(9)) < 6000 * MS
     network.heal()
     assert max(network.delay_ns("a", "b") for _ in range(9)) < 6000 * MS
+
+
+def test_only_what_was_cut_off_as_damaged_in_the_same_turn_may_take_the_high_watermark_back() -> None:
+    """Seed 794: what is found damaged under a leader is remembered over a blackout, and cut when another leads."""
+    losses, key = Losses(), TopicPartition("t", 1)
+    core: Any = SimpleNamespace(logs=SimpleNamespace(losses=losses))
+    watch = BrokerWatch(lambda event: None, MetadataWatch(World("1"), lambda event: None, lambda node_id: core))
+    assert not watch._is_repaired(core, key)
+    losses.report(Loss("t-0", 14, 59, 3919, "t-0", NOT_HERE.format(3)))
+    losses.report(Loss("t-1", 14, 59, 3919, "t-1", "its end was torn"))
+    assert not watch._is_repaired(core, key)
+    losses.report(Loss("t-1", 14, 59, 3919, "t-1", NOT_HERE.format(3)))
+    assert watch._is_repaired(core, key)
+    watch._losses = losses.count
+    assert not watch._is_repaired(core, key)

@@ -1,4 +1,4 @@
-"""The high watermark never falls within an incarnation, and never passes the log's end."""
+"""The high watermark never falls within an incarnation, but with a damaged log, and never passes the log's end."""
 
 from __future__ import annotations
 
