@@ -21,7 +21,7 @@ ANEW: Final = "anew"
 LEAST_KEYS: Final = (TopicPartition(ANEW, 0), TopicPartition(ANEW, 1))
 """Partitions that it always has."""
 SENDING: Final[Mapping[str, Any]] = {
-    "max_in_flight_requests_per_connection": 1,
+    "max_in_flight_requests_per_connection": 1,  # what one producer sends stays in order
     "request_timeout_ms": 1000,
     "delivery_timeout_ms": 8000,
     "max_block_ms": 1000,

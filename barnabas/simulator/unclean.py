@@ -15,18 +15,13 @@ from barnabas.simulator.history import Acknowledged, Certain, Decided, Event, Ke
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.operating import admin_of
 from barnabas.simulator.plan import LOOSE, LOOSE_HOMES
+from barnabas.simulator.remaking import SENDING
 from barnabas.simulator.sight import Sight
 from barnabas.simulator.workload import Reviewing, Sending, Tell
 from barnabas.simulator.world import MS, World
 
 LOOSE_KEY: Final = TopicPartition(LOOSE, 0)
 _SETTINGS: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-_SENDING: Final[dict[str, Any]] = {
-    "max_in_flight_requests_per_connection": 1,  # what one producer sends stays in order
-    "request_timeout_ms": 1000,
-    "delivery_timeout_ms": 8000,
-    "max_block_ms": 1000,
-}
 _OFTENER: Final = 4
 """Than others it sends, for the moments that count are short."""
 _AGAIN_S: Final = 0.5
@@ -46,7 +41,7 @@ class SendingLoose(Sending):
                 event = event._replace(offset=-1)
             tell(event)
 
-        super().__init__(machine, server, [LOOSE_KEY], _SENDING, without_offset, until_ns, 0, once=False)
+        super().__init__(machine, server, [LOOSE_KEY], SENDING, without_offset, until_ns, 0, once=False)
         self.promised: set[bytes] = set()
         self._pace_ms = max(self._pace_ms // _OFTENER, 1)
 
