@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from barnabas.net.host.keepalive import AGAIN_S, IDLE_S, UNANSWERED_MAX
 from barnabas.simulator.loop import ProcessLoop
 from barnabas.simulator.pipe import End, Pipe
 from barnabas.simulator.wire import Tap, Wire, server_side
@@ -20,6 +21,8 @@ _PIECE_BYTES_MAX: Final = 1400
 _FIRST_AGAIN_NS: Final = 200 * MS
 _AGAIN_NS_MAX: Final = 4 * SECOND
 """Bounds of TCP's retransmission timeout; the system's real upper one is 120 s."""
+_ASKED_NS: Final = tuple((IDLE_S + AGAIN_S * times) * SECOND for times in range(UNANSWERED_MAX + 1))
+"""When TCP asks a peer that is silent whether it is there, and when it takes it for gone."""
 
 
 class Listener(NamedTuple):
@@ -128,7 +131,7 @@ class Network:
         return len(wires)
 
     def power(self, host: str, *, on: bool) -> None:
-        """A machine loses its power, or has it again. Its peers are told nothing before they send something."""
+        """A machine loses its power, or has it again. Its peers are told nothing before they send or TCP asks."""
         if on:
             self.off.pop(host, None)
             return
@@ -137,7 +140,18 @@ class Network:
             del self.listeners[address]
         for wire in [wire for wire in self._wires if wire.host == host]:
             self.world.count("half-open connections")
+            for after_ns in _ASKED_NS:
+                self.world.after(after_ns, partial(self._ask, wire.peer, host, last=after_ns == _ASKED_NS[-1]))
             wire.machine_ended()
+
+    def _ask(self, wire: Wire, host: str, *, last: bool) -> None:
+        """TCP asks a host that had no power for a connection; a host that is back knows nothing of it."""
+        if wire.gone:
+            return
+        if self.passes(wire.host, host):
+            wire.failed(ConnectionResetError("connection reset by peer"))
+        elif last:
+            wire.failed(TimeoutError("nothing was heard of the peer"))
 
     def process_ended(self, loop: ProcessLoop) -> None:
         """The system closes what a process had open."""
@@ -194,8 +208,8 @@ class Network:
         number = self._made
         client = Wire(self, loop, f"{loop.name}#{number}", address)
         server = Wire(self, listener.loop, f"{listener.loop.name}#{number}", (loop.host, 40_000 + number))
-        client.pipe = Pipe(self, client, server, self.window)
-        server.pipe = Pipe(self, server, client, self.window)
+        client.pipe, client.peer = Pipe(self, client, server, self.window), server
+        server.pipe, server.peer = Pipe(self, server, client, self.window), client
         server.tap = self.tap
         self._wires[client] = self._wires[server] = None
         listener.loop.call_soon(server_side, server, listener.factory)

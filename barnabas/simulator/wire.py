@@ -25,6 +25,7 @@ class Wire(asyncio.Transport):
 
     Attributes:
         pipe: what leaves here.
+        peer: the other side.
         gone: whether the process has let go of it, or is gone itself.
     """
 
@@ -35,6 +36,7 @@ class Wire(asyncio.Transport):
         self.name = name
         self.gone = False
         self.pipe: Pipe
+        self.peer: Wire
         self.tap: Tap | None = None
         self._network = network
         self._protocol: Any = None

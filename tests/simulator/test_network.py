@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from barnabas.net.host.keepalive import AGAIN_S, IDLE_S, UNANSWERED_MAX
 from barnabas.simulator.clock import Clock
 from barnabas.simulator.loop import ProcessLoop, new_loop
 from barnabas.simulator.network import Network, socket_of
@@ -161,6 +162,18 @@ def test_a_killed_process_is_heard_of_and_a_machine_without_power_is_not() -> No
     assert pair.wait(lambda: bool(pair.client.lost), 10)
     assert isinstance(pair.client.lost[0], ConnectionResetError)
     assert not pair.server.got
+
+
+@pytest.mark.parametrize(("back", "reason"), [(True, ConnectionResetError), (False, TimeoutError)])
+def test_who_waits_for_a_machine_without_power_hears_once_tcp_has_asked(back: bool, reason: type[OSError]) -> None:
+    pair = Pair()
+    pair.network.power(SERVER, on=False)
+    pair.server_loop.kill()
+    if back:
+        pair.network.power(SERVER, on=True)
+    assert not pair.wait(lambda: bool(pair.client.lost), IDLE_S - 1)
+    assert pair.wait(lambda: bool(pair.client.lost), 2 if back else 2 + AGAIN_S * UNANSWERED_MAX)
+    assert isinstance(pair.client.lost[0], reason)
 
 
 def test_a_reset_loses_what_is_on_its_way_and_both_hear_of_it() -> None:

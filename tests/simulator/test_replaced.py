@@ -39,6 +39,7 @@ UNTOUCHED = {
     "barnabas.client.producer": "the blocking form",
     "barnabas.client.sent_columns": "columns are not sent here, and its waits are the blocking form's",
     "barnabas.net.host.addresses": "addresses here are numbers: nobody is asked for a name",
+    "barnabas.net.host.keepalive": "sets options of a socket; the network of a world asks as they say",
     "barnabas.net.host.transport": "runs; sizes the buffers of a socket, where there is one",
 }
 """Shipped modules that could ask the machine, and why they do not."""

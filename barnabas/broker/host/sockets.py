@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.listeners import WILDCARDS, Endpoint
+from barnabas.net.host.keepalive import keep_alive
 from barnabas.protocol.errors import BarnabasError, ConfigError
 
 AT_ONCE: Final = 16
@@ -118,6 +119,7 @@ def _open(address: str, port: int, backlog: int, may_be_absent: bool) -> socket.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        keep_alive(one)
         one.bind((address, port))
         one.listen(backlog)
         one.setblocking(False)

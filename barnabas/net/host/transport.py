@@ -15,6 +15,7 @@ from asyncio.trsock import TransportSocket
 from mmap import mmap
 from typing import Final, Protocol, cast
 
+from barnabas.net.host.keepalive import keep_alive
 from barnabas.net.host.writing import write_all
 from barnabas.net.troubles import stranger
 from barnabas.protocol.ids import Buffer
@@ -75,7 +76,7 @@ class Transport(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._loop = asyncio.get_running_loop()
         self._transport.set_write_buffer_limits(high=0)
-        self._size_socket_buffers()
+        self._set_up_socket()
         self._listener.transport_open(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -152,13 +153,15 @@ class Transport(asyncio.BufferedProtocol):
             left = data
         return [left] if left else []
 
-    def _size_socket_buffers(self) -> None:
+    def _set_up_socket(self) -> None:
         assert self._transport is not None
         sock = self._transport.get_extra_info("socket")
         if sock is not None and os.name == "posix":  # elsewhere a socket is no file
             self._file = sock.fileno()
         if sys.platform == "linux":
             self._socket = sock
+        if sock is not None:
+            keep_alive(sock)
         for option, size in self._socket_buffers:
             if sock is not None and size > 0 and sock.getsockopt(socket.SOL_SOCKET, option) < size:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)

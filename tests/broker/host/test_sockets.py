@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ from barnabas.broker.config import BrokerConfig, ConfigError, Endpoint
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.sockets import BindError, Listening, listen
 from barnabas.broker.metrics import MetricsRegistry
+from barnabas.net.host.keepalive import IDLE_S
 from tests.broker.host.fake_core import FakeCore
 
 
@@ -39,6 +41,20 @@ def test_loopback_is_served_on_both_families_on_one_free_port(host: str) -> None
         assert listening[0].endpoint.host == host
     finally:
         listening[0].close()
+
+
+def test_tcp_asks_a_client_that_says_nothing_whether_it_is_there() -> None:
+    listening = listen([Endpoint("PLAINTEXT", "127.0.0.1", 0)], 10)[0]
+    try:
+        with socket.create_connection(listening.sockets[0].getsockname()):
+            listening.sockets[0].setblocking(True)
+            accepted, _ = listening.sockets[0].accept()
+            with accepted:
+                assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                if sys.platform == "linux":
+                    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == IDLE_S
+    finally:
+        listening.close()
 
 
 def test_a_port_in_use_is_one_sentence_and_leaves_nothing_open() -> None:

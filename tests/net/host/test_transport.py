@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import random
+import socket
+import sys
 from mmap import mmap
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.net.host.keepalive import AGAIN_S, IDLE_S, UNANSWERED_MAX
 from barnabas.net.host.transport import MAX_FRAME_BYTES, Transport
 
 WAIT = 60
@@ -253,6 +256,17 @@ async def test_a_broker_that_sends_nonsense_later_is_still_one():
     await told.until(lambda: told.lost)
     assert "a frame of 1213486160 bytes is none of Kafka's" in told.lost[0]
     assert len(told.frames) == 1
+    await end()
+
+
+async def test_tcp_asks_a_broker_that_says_nothing_whether_it_is_there():
+    end, transport, _ = await pair(lambda reader, writer: reader.read())
+    sock = transport._transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    if sys.platform == "linux":
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [sock.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [IDLE_S, AGAIN_S, UNANSWERED_MAX]
+    transport.abort()
     await end()
 
 
