@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -42,12 +44,16 @@ APART = ("tests/simulator/test_clean.py",)
 
 LONG_ONES = (
     TOGETHER,
+    "tests/simulator/test_plants.py",
     *(
         f"tests/{folder}/"
         for folder in ("demo", "pages", "container", "examples", "simulator", "durability", "hostile")
     ),
 )
 """Begun first: what takes minutes in one piece would, begun last, leave the other processes idle."""
+
+UNDER_VIRTUAL_TIME = "tests/simulator/"
+"""Needs a processor and nothing else, and no test of it cares how long it takes."""
 
 NOT_YET_CLEAN = ("tests/spark/",)
 """What these leave behind is told. To be emptied."""
@@ -73,6 +79,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if gives_way(getattr(config, "workerinput", {})):
+        os.nice(19)
     config.pluginmanager.register(Leftovers(unit, NOT_YET_CLEAN, config.getoption("--patience")))
 
 
@@ -83,11 +91,42 @@ def unit(nodeid: str) -> str:
     return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: two where there are two processors, for much only waits, and one beside them."""
+    return 3 if (os.cpu_count() or 1) > 1 else 1
+
+
+def gives_way(worker: Mapping[str, Any]) -> bool:
+    """Whether it is the last of more than two: it has the time that the others, which wait often, leave."""
+    count: int = worker.get("workercount", 1)
+    return count > 2 and f"gw{count - 1}" == str(worker["workerid"])
+
+
 class InFiles(LoadFileScheduling):  # type: ignore[misc]
-    """Several processes (`-n`, pytest-xdist) take a unit each, in the order of collection."""
+    """Several processes (`-n`, pytest-xdist) take a unit each, in the order of collection.
+
+    Who gives way takes what runs under virtual time, the others what is left of it in the end.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)
+
+    def _next_for(self, node: Any) -> str | None:
+        beside = gives_way(node.workerinput)
+        found = (scope for scope in self.workqueue if scope.startswith(UNDER_VIRTUAL_TIME) == beside)
+        return next(found, None if beside else next(iter(self.workqueue), None))
+
+    def _reschedule(self, node: Any) -> None:
+        if self._next_for(node) is not None:
+            super()._reschedule(node)
+        elif not node.shutting_down:
+            node.shutdown()
+
+    def _assign_work_unit(self, node: Any) -> None:
+        scope = self._next_for(node)
+        if scope is not None:
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InFiles:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.house.test_ci import ROOT, program
 
-SHARED = ["-n", "logical", "--maxprocesses", "2"]
+SHARED = ["-n", "auto"]
 PYTHON = """#!/bin/sh
 [ "$1" = -c ] && echo stamp || echo "$@"
 """
