@@ -18,7 +18,7 @@ from barnabas.broker.host import admission, peer_channel
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.host.states import MUTED
 from barnabas.broker.introduction import VERSIONS, Introduction, IntroductionError
-from barnabas.protocol.api import SPOKEN, ApiKey, key_of
+from barnabas.protocol.api import BROKER_VERSIONS, REQUESTS, SPOKEN, ApiKey, key_of, name_of
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.alter_partition import (
@@ -27,7 +27,6 @@ from barnabas.protocol.requests.alter_partition import (
     AlterPartitionTopic,
 )
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
-from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -143,15 +142,18 @@ async def test_a_client_that_says_it_is_a_replica_is_refused(tmp_path: Path) -> 
             assert code_of(await raw.call(debugger, version)) == 0
 
 
+@pytest.mark.parametrize("key", BROKER_VERSIONS, ids=name_of)
 async def test_a_client_s_listener_knows_nothing_of_what_brokers_ask(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, key: ApiKey
 ) -> None:
     async with one_broker(tmp_path) as assembly, caller(assembly.port) as raw:
         versions = await raw.call(ApiVersionsRequest("barnabas", "1"))
-        assert not {one.api_key for one in versions.api_keys} & {17, 36, 56, 59, 62, 63, 67}
-        raw.send(b"".join(codec.encode_request(63, 1, 1, "me", BrokerHeartbeatRequest())))
+        assert not {one.api_key for one in versions.api_keys} & set(BROKER_VERSIONS)
+        raw.send(b"".join(codec.encode_request(key, SPOKEN[key][1], 1, "me", REQUESTS[key]())))
         assert await raw.ended() == b""
-    assert "it asks for BrokerHeartbeat, which brokers alone ask of each other" in caplog.text
+    its_own = {ApiKey.SASL_HANDSHAKE: "it wants SASL", ApiKey.SASL_AUTHENTICATE: "it wants SASL"}
+    told = its_own.get(key, f"it asks for {name_of(key)}, which brokers alone ask of each other")
+    assert told in caplog.text
 
 
 @pytest.mark.parametrize(
