@@ -83,6 +83,27 @@ def test_who_is_only_coming_is_told_and_not_missed(
     assert "0 under-replicated" in said
 
 
+def test_what_its_leader_knows_of_a_partition_stands_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = led("t", 1, 2, epoch=4, isr=(2,)) | {"followers": [{"broker": 1, "log_end_offset": -1}]}
+    trio = Trio([], {1: [led("t", 0, 1, epoch=3)], 2: [silent]})
+    trio.quorum = QuorumDescription(1, 1, 9, (), ())
+    assert trio.show(monkeypatch, as_json=False) == 1
+    head, first, second, *_, counts = capsys.readouterr().out.splitlines()
+    assert head.split() == ["topic", "partition", "leader", "epoch", "in", "sync", "high", "watermark", "end", "lag"]
+    assert first.split() == ["t", "0", "1", "3", "1,2", "5", "7", "2:2"]
+    assert second.split() == ["t", "1", "2", "4", "2", "5", "7", "1:?", "under-replicated"]
+    assert counts == "2 brokers, 2 partitions, 1 under-replicated, 0 without a leader"
+    assert trio.show(monkeypatch) == 1
+    one, other, both = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [(each["high_watermark"], each["end_offset"], each["lags"]) for each in (one, other)] == [
+        (5, 7, {"2": 2}),
+        (5, 7, {"1": None}),
+    ]
+    assert (other["under_replicated"], both["under_replicated"]) == (True, 1)
+
+
 def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
