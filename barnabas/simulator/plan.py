@@ -88,7 +88,7 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = SEVERAL, controlle
     """The plan of a seed. One in ten keeps the defaults of brokers and clients, and lasts five times as long.
 
     `brokers`: how many; 1 stands alone. `controllers`: how many of several brokers are controllers; 0 leaves that to
-    the seed: one in five has one, the others a quorum of all.
+    the seed: two in seven have one, the others a quorum of all.
     """
     chance = World(seed).chance("plan")
     synced = chance.randrange(3) > 0
