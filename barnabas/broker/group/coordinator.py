@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from barnabas.broker.group.shard import Shard
 
 KNOWN_MAX: Final = 4096
+GIVE_UP_MS: Final = 1000
+"""So long after it was asked to have another lead what is damaged here the controller is asked again."""
 """Groups whose shard is known without a look at the topic."""
 
 logger = logging.getLogger(__name__)
@@ -117,6 +119,9 @@ class GroupCoordinator:
 
         def loaded(fault: Exception | None) -> None:
             if self._loaders.get(index) is not loader:
+                return
+            if loader.damaged >= 0 and journal.give_up(loader.damaged):  # until another leads, or nobody else can
+                self._alarms.set(Alarm(lambda _: loaded(fault)), self._alarms.now_ms + GIVE_UP_MS)
                 return
             del self._loaders[index]
             if fault is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.broker.config.keys import LONG_MAX
-from barnabas.broker.replica import ReplicaManager
+from barnabas.broker.replica import ReplicaManager, damage
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.produce import append_as_coordinator
 from barnabas.protocol.ids import Buffer
@@ -60,3 +60,10 @@ class PartitionJournal:
             listeners.remove(self._heard)
         if listens:
             listeners.append(self._heard)
+
+    def give_up(self, offset: int) -> bool:
+        """Have a replica that is in sync lead, whose log is whole; whether there is one."""
+        partition = self._partition
+        reason = f"what is at offset {offset} cannot be read, as its groups were to be loaded"
+        damage.resign(partition, reason, offset)
+        return bool(partition.remotes) and len(partition.isr.committed) > 1

@@ -33,6 +33,9 @@ class Journal(Protocol):
     def listen(self, listens: bool) -> None:
         """Have the shard told when the high watermark rises (`Shard.committed`), or no more."""
 
+    def give_up(self, offset: int) -> bool:
+        """What is at `offset` is damaged here, or cannot be read; whether a replica in sync is to lead in its stead."""
+
 
 class Closed:
     """The journal of a shard that is left. Another one, here or elsewhere, writes that log, and reads it no more."""
@@ -53,3 +56,7 @@ class Closed:
 
     def listen(self, listens: bool) -> None:
         """There is nothing to be told of."""
+
+    def give_up(self, offset: int) -> bool:
+        """Others lead it already."""
+        return False

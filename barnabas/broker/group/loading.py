@@ -1,10 +1,11 @@
 """A shard comes up: its partition's log is read from its start, in bounded steps. Source: `CoordinatorLoaderImpl`.
 
 What cannot be read is named in the log, passed over, and lost: a batch whose checksum does not fit, a record that is
-none, one that fits to nothing. The rest goes on. Groups of other protocols (share, streams), and records of later
-releases, are left where they are and counted in one line; so are groups that belong to another partition (the topic had
-fewer, or somebody has written them here): nobody asks here for these, and they would be told and counted twice. Apache
-Kafka loads and lists them.
+none, one that fits to nothing. The rest goes on. What the disk did not give back as it was written is not lost where
+another replica is in sync: that one is to lead, and nothing is told before it does. Groups of other protocols (share,
+streams), and records of later releases, are left where they are and counted in one line; so are groups that belong to
+another partition (the topic had fewer, or somebody has written them here): nobody asks here for these, and they would
+be told and counted twice. Apache Kafka loads and lists them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ logger = logging.getLogger(__name__)
 
 
 class Loader:
-    """Reads one log into one shard, until the shard's time is over (`cancelled`)."""
+    """Reads one log into one shard, until the shard's time is over (`cancelled`).
+
+    `damaged` is the first offset that the disk did not give back as it was written; -1 if it gave all.
+    """
 
     def __init__(self, shard: Shard, log: Log) -> None:
         self._shard = shard
@@ -45,6 +49,8 @@ class Loader:
         self._unreadable = 0
         self._elsewhere = 0
         self._such_as = ""
+        self._read_to = 0
+        self.damaged = -1
         self.cancelled = False
 
     def run(self) -> Job[None]:
@@ -54,12 +60,17 @@ class Loader:
             OSError: the disk failed.
         """
         shard = self._shard
-        steps = salvage(self._log, self._take, self._passed_over)
-        for token in steps:
-            yield token
-            if self.cancelled:
-                steps.close()
-                return
+        self._read_to = self._log.log_start_offset
+        steps = salvage(self._log, self._take, self._passed_over, self._found_damage)
+        try:
+            for token in steps:
+                yield token
+                if self.cancelled:
+                    steps.close()
+                    return
+        except OSError:
+            self._found_damage(self._read_to)
+            raise
         if self._unreadable > NAMED_MAX:
             logger.error("%s: %d records in all are passed over", shard.key, self._unreadable)
         if self._others:
@@ -75,7 +86,12 @@ class Loader:
             )
         shard.end = self._log.log_end_offset
 
+    def _found_damage(self, offset: int) -> None:
+        if self.damaged < 0:
+            self.damaged = offset
+
     def _take(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        self._read_to = max(self._read_to, header.base_offset)
         if header.is_control:
             return
         for record in records:

@@ -58,6 +58,8 @@ _MAGIC: Final = bytes([MAGIC])
 Take = Callable[[BatchHeader, Sequence[Record]], object]
 PassedOver = Callable[[int, int, str], object]
 """Is told the first and the last offset that may be lost, and the reason, which names the place."""
+Damaged = Callable[[int], object]
+"""Is told an offset from which on bytes are not those that were written: other replicas may have these."""
 
 
 class _Place:
@@ -136,7 +138,7 @@ class _Purse:
             self._spent += size
 
 
-def salvage(log: Log, take: Take, passed_over: PassedOver) -> Job[None]:
+def salvage(log: Log, take: Take, passed_over: PassedOver, damaged: Damaged = lambda _: None) -> Job[None]:
     """Hand all records of a log to `take`, in order, at most `RECORDS_PER_STEP` at a time.
 
     A batch comes in one or more pieces, each with the header of the whole. What is appended meanwhile is read, too, and
@@ -161,6 +163,7 @@ def salvage(log: Log, take: Take, passed_over: PassedOver) -> Job[None]:
         if place.position == start:
             large = yield from _batch_at(segment, start, place.known)
             if large is None:
+                damaged(place.offset)
                 yield from _pass_over(place, segment, passed_over)
             else:
                 size = large.size

@@ -101,6 +101,10 @@ class Journal:
         """A test says itself that the high watermark rose."""
         self.listens = listens
 
+    def give_up(self, offset: int) -> bool:
+        """There is no other replica."""
+        return False
+
     def decoded(self) -> list[CoordinatorRecord]:
         return [decode(key, value) for key, value in self.records]
 

@@ -15,7 +15,9 @@ from barnabas.protocol.requests.delete_records import (
     DeleteRecordsTopic,
 )
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.requests.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker.node.cluster import Cluster
+from tests.broker.node.group_world import commit_request
 from tests.durability.plants import Change
 
 CONTROLLER = 1
@@ -371,3 +373,54 @@ def all_of_it(caplog):
     test_a_start_that_is_killed_before_it_has_cut_leaves_a_note_for_the_next()
     test_who_is_killed_before_it_could_give_up_knows_afterwards_what_is_damaged()
     test_a_log_that_does_not_say_whose_it_is_is_fetched_anew(with_a_topic(), [2, 3], caplog)
+
+
+OFFSETS = "__consumer_offsets"
+FILE = f"{OFFSETS}-0/00000000000000000000.log"
+
+
+def with_offsets(replicas=(2, 3, 1)):
+    """Two commits of a group, led by these in turn."""
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create()
+    three.create(OFFSETS, replicas={0: list(replicas)})
+    for offset in (5, 8):
+        told = three.ask(2, commit_request({0: offset}), 8)
+        assert told.topics[0].partitions[0].error_code == 0
+    three.until(lambda: all(three[one].log(topic=OFFSETS).high_watermark == 2 for one in replicas))
+    return three
+
+
+def committed(three, node_id):
+    """What a broker tells: the group's error, and the offset."""
+    group = three.ask(node_id, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8).groups[0]
+    return group.error_code, [part.committed_offset for topic in group.topics for part in topic.partitions]
+
+
+@pytest.mark.parametrize("fault", ["a bit", "the device"])
+def test_offsets_of_a_damaged_log_are_told_by_who_has_them(fault, caplog):
+    """Else an older commit would be told, or none, though another has the last one."""
+    three = with_offsets()
+    if fault == "a bit":
+        three[3].disk.flip(FILE, three[3].log(topic=OFFSETS).size_bytes - 2)
+    else:
+        three[3].disk.faults.bad_reads.add(FILE)
+    three.kill(2)
+    three.until(lambda: three.leader(topic=OFFSETS) == 1)
+    assert committed(three, 3) == (ErrorCode.NOT_COORDINATOR, [])
+    three.until(lambda: committed(three, 1) == (0, [8]))
+    assert "cannot be read, as its groups were to be loaded; another is to lead" in caplog.text
+    three.disks[3].faults.bad_reads.clear()
+    three.start(2)
+    three.until(lambda: len(three.state(topic=OFFSETS).isr) == 3)
+    assert three[1].values(topic=OFFSETS) == three[3].values(topic=OFFSETS)
+
+
+def test_offsets_that_nobody_else_has_are_told_as_far_as_they_can_be_read():
+    three = with_offsets((2, 3))
+    three.kill(3)
+    three.until(lambda: three.state(topic=OFFSETS).isr == (2,))
+    three.stop(2)
+    three.disks[2].flip(FILE, len(three.disks[2].load(FILE)) - 2)
+    three.start(2)
+    three.until(lambda: committed(three, 2) == (0, [5]))
