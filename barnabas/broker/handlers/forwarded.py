@@ -6,7 +6,8 @@ Kafka wraps both (Envelope, 58), for its controllers check permissions of the cl
 is no authorizer yet. With one, the broker that the client asked must check before it sends a request on, for the
 controller sees another broker's only.
 
-- No answer, or a full line: NOT_CONTROLLER, which clients take for "later".
+- No answer, or a full line: NOT_CONTROLLER, which clients take for "later". All that waited hear of it at once, and
+  each may have asked for much: two at a time are told, in steps, or the broker would be silent for seconds.
 - A large answer counts for the client until it is on its way. For the native dialect it is decoded, and takes ten times
   its bytes: two are at it at a time.
 """
@@ -30,12 +31,20 @@ def handle(services: Services, request: Any, context: RequestContext, now_ms: in
             services.work(_pass_on(services, response, context), request, context)
             return
         if response is None:
-            from barnabas.broker.handlers.failures import error_response  # rarely needed
-
-            response = error_response(context.api_key, request, ErrorCode.NOT_CONTROLLER)
+            services.work_in_line(_refuse(request, context), request, context)
+            return
         context.respond(response)
 
     services.forward(request, done, context.api_version)
+
+
+def _refuse(request: Any, context: RequestContext) -> Job[None]:
+    from barnabas.broker.handlers.failures import error_response  # rarely needed
+
+    yield None
+    response = error_response(context.api_key, request, ErrorCode.NOT_CONTROLLER)
+    yield None
+    yield from context.respond_in_steps(response)
 
 
 def _pass_on(services: Services, response: Sealed, context: RequestContext) -> Job[None]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.describe_producers import DescribeProducersRequest, TopicRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.incremental_alter_configs import (
@@ -69,3 +72,19 @@ def test_a_follower_serves_consumers_and_debuggers_from_version_11_on(three, rep
     (topic,) = three.ask(3, request, version).responses
     refused = version == 10 and replica_id != -3
     assert topic.partitions[0].error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if refused else ErrorCode.NONE)
+
+
+def test_of_many_that_the_controller_does_not_answer_each_is_told_in_a_step_of_its_own(three):
+    lost = []
+    three[2].core.services.forward = lambda request, done, version: lost.append(done)
+    request = CreateTopicsRequest([CreatableTopic(f"t{number}", 1, 1) for number in range(3)])
+    answers = [three.send(2, request, 7) for _ in range(10)]
+    for done in lost:
+        done(None)
+    told = [sum(answer.done for answer in answers)]
+    while three[2].step():
+        told.append(sum(answer.done for answer in answers))
+    assert [after - before for before, after in pairwise(told) if after > before] == [1] * 10
+    assert told[0] == 0, "the step in which the way to the controller was lost"
+    codes = {topic.error_code for answer in answers for topic in answer.response.topics}
+    assert codes == {ErrorCode.NOT_CONTROLLER}
