@@ -9,6 +9,7 @@
     CHECKING      what the other one serves                     READY: what was asked goes out
                   it does not know this ApiVersions             CHECKING: asked again in one that it knows
     READY         an answer to the oldest request               READY: the next goes out
+                  who waits has waited for too long             READY: it alone is told that no answer comes
     any           lost, closed, too slow, no frame of ours      DOWN: whoever has asked is told that no answer comes
 
 Who is told None tries again as it likes; the back-off is the connection's alone. Source: `InterBrokerSendThread` and
@@ -107,13 +108,15 @@ class _Asked(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """One that waits for its answer: its correlation id, and the version that it went in."""
+    """One that waits for its answer: its correlation id, the version that it went in, and until when it may take."""
 
     number: int
     key: int
     version: int
     asked: _Asked | None
     """None for what is said before the connection is ready."""
+    deadline_ms: int = 0
+    """Half of the time at least: that it had to wait for others shows nothing of the broker that is asked."""
 
 
 class Way:
@@ -201,8 +204,10 @@ class Way:
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: nothing takes longer than it may."""
-        first = self._oldest()
-        if first is not None and now_ms >= first.deadline_ms:
+        while self.state is State.READY and self._waiting and now_ms >= self._waiting[0].deadline_ms:
+            self._told.append((self._waiting.popleft().done, None))
+        due_ms = self._due_ms()
+        if due_ms is not None and now_ms >= due_ms:
             self._down(f"no answer within {self._timeout_ms} ms", now_ms)
         elif self.state in _SETTING_UP and now_ms >= self._setup_deadline_ms:
             self._down(f"no connection within {self._timeout_ms} ms", now_ms)
@@ -210,12 +215,10 @@ class Way:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; None for never."""
-        first = self._oldest()
-        if first is None:
-            return None
-        if self.state is State.DOWN:
-            return min(first.deadline_ms, self._not_before_ms)
-        return first.deadline_ms if self.state is State.READY else min(first.deadline_ms, self._setup_deadline_ms)
+        due_ms = self._due_ms()
+        if due_ms is None or self.state is State.READY:
+            return due_ms
+        return min(due_ms, self._not_before_ms if self.state is State.DOWN else self._setup_deadline_ms)
 
     # What is to be done
 
@@ -237,10 +240,12 @@ class Way:
 
     # Inside
 
-    def _oldest(self) -> _Asked | None:
+    def _due_ms(self) -> int | None:
+        """When somebody has had no answer for too long; None while nobody waits for one."""
+        due = [self._waiting[0].deadline_ms] if self._waiting else []
         if self._in_flight and self._in_flight[0].asked is not None:
-            return self._in_flight[0].asked
-        return self._waiting[0] if self._waiting else None
+            due.append(self._in_flight[0].deadline_ms)
+        return min(due, default=None)
 
     def _go_on(self, now_ms: int) -> None:
         if not self._waiting:
@@ -250,9 +255,9 @@ class Way:
             self._setup_deadline_ms = now_ms + self._timeout_ms
             self._actions.append(Open())
         while self.state is State.READY and not self._in_flight and self._waiting:
-            self._send(self._waiting.popleft())
+            self._send(self._waiting.popleft(), now_ms)
 
-    def _send(self, asked: _Asked) -> None:
+    def _send(self, asked: _Asked, now_ms: int) -> None:
         number = self._next_number()
         try:
             version, buffers = written(self._name, self._served, number, asked.request, asked.key, asked.version)
@@ -262,7 +267,8 @@ class Way:
             logger.exception("a request to %s cannot be written", self._name)
             self._told.append((asked.done, None))
         else:
-            self._in_flight.append(_Sent(number, asked.key, version, asked))
+            deadline_ms = max(asked.deadline_ms, now_ms + self._timeout_ms // 2)
+            self._in_flight.append(_Sent(number, asked.key, version, asked, deadline_ms))
             self._actions.append(Write(buffers))
 
     def _refuse(self, asked: _Asked, why: Unspoken) -> None:

@@ -260,6 +260,44 @@ def test_one_that_waits_while_down_is_not_kept_beyond_its_time(world):
     assert world.told() == [None]
 
 
+def test_who_waits_too_long_behind_others_is_told_so_alone(world):
+    """An answering broker was hung up on where a line was long, and all that stood in it were told that it is away."""
+    world.up()
+    for replica in (1, 2):
+        world.ask(replica)
+    first, _ = world.sent()
+    world.advance(TIMEOUT_MS - 1)
+    world.ask(3)
+    world.answer(first, ListOffsetsResponse())
+    header, asked = world.sent()
+    assert asked.replica_id == 1
+    assert world.told() == [ListOffsetsResponse()]
+    assert world.way.next_deadline_ms() == TIMEOUT_MS
+    world.advance(1)
+    assert world.told() == [None], "the second has waited for its whole time, and was never sent"
+    assert world.way.take_actions() == []
+    world.advance(TIMEOUT_MS // 2 - 2)
+    world.answer(header, ListOffsetsResponse())
+    assert world.sent()[1].replica_id == 3
+    assert world.told() == [ListOffsetsResponse()]
+
+
+def test_who_was_sent_late_has_half_of_the_time_for_its_answer(world):
+    world.up()
+    world.ask(1)
+    first, _ = world.sent()
+    world.advance(TIMEOUT_MS - 1)
+    world.answer(first, ListOffsetsResponse())
+    assert world.sent()[1].replica_id == 1
+    assert world.told() == [ListOffsetsResponse()]
+    assert world.way.next_deadline_ms() == TIMEOUT_MS - 1 + TIMEOUT_MS // 2
+    world.advance(TIMEOUT_MS // 2 - 1)
+    assert world.told() == []
+    world.advance(1)
+    assert world.told() == [None]
+    assert world.way.take_actions() == [Close()]
+
+
 @pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\0\0\x63rest", b"\xff" * 40])
 def test_what_is_no_answer_ends_the_connection(world, frame):
     world.up()
