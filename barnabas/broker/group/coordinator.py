@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from barnabas.broker.group.shard import Shard
 
 KNOWN_MAX: Final = 4096
+"""Groups whose shard is known without a look at the topic."""
 GIVE_UP_MS: Final = 1000
 """So long after it was asked to have another lead what is damaged here the controller is asked again."""
-"""Groups whose shard is known without a look at the topic."""
 
 logger = logging.getLogger(__name__)
 
