@@ -2,10 +2,12 @@
 
 Cases, per pending partition:
     A  not hosted here any more, or its disk failed     resolved, with that error
-    B  not led here any more                            resolved, NOT_LEADER_OR_FOLLOWER
+    B  not led here any more, or not all the time since resolved, NOT_LEADER_OR_FOLLOWER
     C1 the high watermark has reached what was written  resolved, NONE
     C2 it has, but the ISR fell below the minimum       resolved, NOT_ENOUGH_REPLICAS_AFTER_APPEND
     D  it has not                                       pending
+Kafka asks for B what is so when it looks. Here a request may have to wait for its other partitions before it is looked
+at (`late`): by then another may have led, and what was written may have been cut, and others' records stand there.
 A resolved partition is never opened again. The answer leaves when none is pending; what is still pending when the
 time is up says REQUEST_TIMED_OUT, though its records stay in the log.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.replica.hosted import HostedPartitions
@@ -23,18 +25,34 @@ from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas.broker.replica.partition import Partition
+
 _TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
+class Written(NamedTuple):
+    """What was appended to a partition: it ends before offset `end`; the log had been cut `cuts` times."""
+
+    partition: Partition
+    cuts: int
+    end: int
+
+    def is_there(self, hosted: HostedPartitions) -> bool:
+        """Whether the partition is the same still, and nothing was cut off it since."""
+        partition = self.partition
+        return hosted.online.get(partition.topic_partition) is partition and partition.log.cuts == self.cuts
+
+
 class DelayedProduce(Parked):
-    """`required` maps each partition that was appended to its last offset + 1; failed ones keep their error."""
+    """`required` has what was written to each partition; those that failed keep their error in `results`."""
 
     __slots__ = ("_hosted", "_pending", "_respond", "_results")
 
     def __init__(
         self,
         timeout_ms: int,
-        required: dict[TopicPartition, int],
+        required: dict[TopicPartition, Written],
         results: dict[TopicPartition, ProduceResult],
         hosted: HostedPartitions,
         respond: Callable[[dict[TopicPartition, ProduceResult]], None],
@@ -53,12 +71,14 @@ class DelayedProduce(Parked):
         """Resolve what can be resolved; complete when nothing is pending."""
         pending = self._pending
         online = self._hosted.online
-        for key, required_offset in list(pending.items()):
+        for key, written in list(pending.items()):
             partition = online.get(key)
             if partition is None:
                 reached, error = False, int(self._hosted.error_of(key))  # case A
+            elif partition is not written.partition or partition.log.cuts != written.cuts:
+                reached, error = False, int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                reached, error = partition.reached(required_offset)
+                reached, error = partition.reached(written.end)
             if reached or error:  # cases B, C1, C2
                 del pending[key]
                 self._results[key].error_code = error
@@ -81,5 +101,5 @@ class DelayedProduce(Parked):
 
     def describe(self) -> dict[str, Any]:
         """Adds the offsets that are waited for."""
-        waits = {str(key): offset for key, offset in islice(self._pending.items(), DESCRIBED_MAX)}
+        waits = {str(key): written.end for key, written in islice(self._pending.items(), DESCRIBED_MAX)}
         return {**DelayedOperation.describe(self), "pending": waits}

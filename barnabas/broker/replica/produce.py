@@ -20,7 +20,7 @@ from barnabas.broker.log.look import SPENT, WORK_AT_ONCE, ClientBatch, Costly, S
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, AppendOrigin, InvalidRecord
 from barnabas.broker.replica import damage
-from barnabas.broker.replica.delayed_produce import DelayedProduce
+from barnabas.broker.replica.delayed_produce import DelayedProduce, Written
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.late import Late, line_up
 from barnabas.broker.replica.partition import Partition, internal
@@ -186,8 +186,8 @@ class _Done(NamedTuple):
 
     results: ProduceResults
     changes: Changes
-    pending: dict[TopicPartition, int]
-    unsynced: dict[TopicPartition, int]
+    pending: dict[TopicPartition, Written]
+    unsynced: dict[TopicPartition, Written]
     connection: Connection | None
 
     def add(self, key: TopicPartition, partition: Partition, info: AppendInfo, now_ms: int) -> None:
@@ -195,10 +195,10 @@ class _Done(NamedTuple):
         self.changes.append((partition, partition.advance_high_watermark(now_ms)))
         end = info.last_offset + 1
         if partition.log.high_watermark < end:
-            self.pending[key] = end
+            self.pending[key] = Written(partition, partition.log.cuts, end)
         limit = partition.durable.limit
         if limit is not None and end > limit.offset:
-            self.unsynced[key] = end
+            self.unsynced[key] = Written(partition, partition.log.cuts, end)
         self.results[key] = ProduceResult(0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
 
 
@@ -284,7 +284,7 @@ def _check(shared: Shared, changes: Changes, now_ms: int) -> None:
 
 
 def _respond_when_synced(
-    hosted: HostedPartitions, unsynced: dict[TopicPartition, int], results: ProduceResults, respond: Respond
+    hosted: HostedPartitions, unsynced: dict[TopicPartition, Written], results: ProduceResults, respond: Respond
 ) -> None:
     """acks=1 where `flush.messages` asks for a sync: the answer leaves when all of it is on stable storage."""
     waiting = dict.fromkeys(unsynced)
@@ -296,9 +296,17 @@ def _respond_when_synced(
         if not waiting:
             hosted.shared.actions.add(lambda _: respond(results))
 
-    for key, end in unsynced.items():
-        if hosted.online[key].log.when_durable(end, partial(synced, key)):
-            synced(key, None)
+    for key, written in unsynced.items():
+        if not written.is_there(hosted):
+            synced(key, written.partition.not_leader())
+            continue
+        try:
+            is_durable = written.partition.log.when_durable(written.end, partial(synced, key))
+        except KafkaError as refusal:
+            synced(key, refusal)
+        else:
+            if is_durable:
+                synced(key, None)
 
 
 def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, error: Exception) -> ProduceResult:

@@ -121,6 +121,45 @@ def test_case_c2_the_isr_falls_while_another_batch_of_the_request_is_looked_thro
     assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0]
 
 
+@pytest.mark.parametrize("acks", [-1, 1])
+@pytest.mark.parametrize("anew", [False, True])
+def test_case_b_another_has_led_while_another_batch_of_the_request_was_looked_through(acks: int, anew: bool) -> None:
+    """What was written is gone, and others' records stand at its offsets: they answer for themselves alone."""
+    world = World()
+    world.topic_config = TopicConfig(min_insync_replicas=2, compression_type="zstd", flush_messages=1)
+    for number in (0, 1):
+        world.host(P(number), replicas=(1, 2))
+    jobs = []
+    world.manager.shared.run = lambda job, ended: jobs.append((job, ended))
+    answer = Answer()
+    entries = [(P(0), batch()), (P(1), batch(value=bytes(200_000)))]  # more than is packed anew at once
+    world.manager.append_records(entries, acks, 30_000, answer, world.now_ms)
+    world.manager.drain(world.now_ms)
+    if anew:
+        world.delete(P(0))
+        world.host(P(0), topic_id=b"u" * 16, replicas=(1, 2), isr=(1, 2), leader_epoch=0)
+    else:
+        world.host(P(0), leader=2, leader_epoch=2)
+        partition = world.manager.partition(P(0))
+        assert partition is not None
+        partition.log.truncate_to(0)
+        world.host(P(0), leader=1, isr=(1, 2), leader_epoch=3)
+    other = Answer()
+    world.manager.append_records([(P(0), batch(value=b"other"))], -1, 30_000, other, world.now_ms)
+    for job, ended in jobs:
+        for _ in job:
+            world.disk.deliver()
+            world.manager.drain(world.now_ms)
+        ended(None)
+    world.manager.drain(world.now_ms)
+    for _ in range(2):
+        world.disk.deliver()
+        world.manager.drain(world.now_ms)
+        world.fetch({P(0): 1, P(1): 1}, replica=2, wait_ms=0)
+    assert other.codes == [0]
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+
+
 def test_case_c1_a_member_that_is_about_to_join_counts_towards_the_minimum():
     world = World()
     world.host(P(0), replicas=(1, 2, 3), isr=(1, 2))
