@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.cluster.features import as_triples, first_levels
 from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.judgement import DIRECTORY as METADATA_DIRECTORY
 from barnabas.broker.cluster.leadership import fenced, nobody_has_all, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import (
@@ -69,6 +70,9 @@ class Phase(IntEnum):
     STOPPING = 5
 
 
+_PROMISE: Final = f"{METADATA_DIRECTORY}/quorum-state"
+"""`kept.FILE`, without what only clusters need."""
+
 FIRST_PHASE: Final[dict[int, Phase]] = {
     ApiKey.API_VERSIONS: Phase.NEW,
     ApiKey.CREATE_TOPICS: Phase.READY,
@@ -112,6 +116,10 @@ def run(core: Core, mine: Identity) -> Job[None]:
         last_epoch = known.epoch
         if core.voter is not None:
             yield from core.voter.start(known)
+    elif core.disk.exists(_PROMISE):
+        from barnabas.broker.node import promise
+
+        promise.check_alone(core)
     if core.member is None:
         noted = yield from _take_charge(core, mine, last_epoch)
     else:

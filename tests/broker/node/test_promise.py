@@ -6,9 +6,14 @@ import errno
 
 import pytest
 
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept
 from tests.broker.node.cluster import Cluster
+from tests.broker.node.controllers import Controllers
+from tests.broker.node.world import World
+
+LOG = "__cluster_metadata-0/00000000000000000000.log"
 
 
 @pytest.fixture
@@ -92,3 +97,31 @@ def test_a_broker_that_stands_alone_keeps_no_promise():
 
     world = World()
     assert not world.disk.exists(kept.FILE)
+
+
+def alone(disk: MemoryDisk, node_id: int) -> World:
+    """A broker that knows nothing of a cluster, on this disk."""
+    world = World(disk=disk, start=False, node_id=node_id)
+    world.core.start(world.now_ms)
+    world.settle()
+    return world
+
+
+def test_a_directory_of_several_controllers_is_not_served_from_alone():
+    """It would decide what the others never hear of, and what they have decided meanwhile would be lost."""
+    trio = Controllers()
+    trio.stop(1)
+    before = {name: trio.disks[1].load(name) for name in (kept.FILE, LOG)}
+    world = alone(trio.disks[1], 1)
+    assert str(world.core.fault) == (
+        "this data directory is of a quorum of nodes 1, 2, 3 (__cluster_metadata-0/quorum-state), and this broker "
+        "is to stand alone: two quorums could decide at once; start it with its cluster's settings "
+        "(controller.quorum.voters, inter.broker.listener.name), or name another data directory"
+    )
+    assert {name: trio.disks[1].load(name) for name in before} == before
+
+
+def test_the_only_controller_may_stand_alone_again(pair):
+    pair.stop(2)
+    pair.stop(1)
+    assert alone(pair.disks[1], 1).core.fault is None
