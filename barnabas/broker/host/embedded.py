@@ -314,8 +314,11 @@ class Member:
     def start(self) -> None:
         """Serve again; returns once it does. Nothing is done where it does already.
 
+        Where most controllers are away nobody can serve: it returns at once, and serves once enough of them are
+        started, whose start waits for it, too.
+
         Raises:
-            BarnabasError: the cluster is closed, or the broker cannot serve.
+            BarnabasError: the cluster is closed, the broker cannot serve, or it was ended before it did.
         """
         self._do(self._node.start())
 

@@ -46,6 +46,8 @@ class Node:
         self._memory = None if data_dir is not None else MemoryDisk()
         self._closed = False
         self._turn = asyncio.Lock()
+        self._starting: asyncio.Task[None] | None = None
+        self._controllers: list[Node] = [self]
         self._assembly: Assembly | None = self._put_together()
         self._serves = False
         self.bootstrap_servers = self._assembly.bootstrap_servers
@@ -53,8 +55,9 @@ class Node:
         self.between = self._assembly.port_of(_BETWEEN)
         self._settings["listeners"] = _listeners(host, self.port, self.between)
 
-    def name_controllers(self, voters: str) -> None:
-        """Say where the controllers listen, whose ports are known by now; before the first start."""
+    def name_controllers(self, voters: str, nodes: list[Node]) -> None:
+        """Say who the controllers are, and where they listen: their ports are known by now; before the first start."""
+        self._controllers = nodes
         self._settings["controller.quorum.voters"] = voters
         if self._assembly is not None:
             self._assembly.config.controller_quorum_voters = tuple(voters.split(","))
@@ -73,37 +76,74 @@ class Node:
         """Whether it serves, and is the controller that decides."""
         return self._serves and self._assembly is not None and self._assembly.host.core.is_active
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it serves, or is on its way there."""
+        return self._serves or self._starting is not None
+
     async def start(self) -> None:
         """Serve, again or for the first time; returns once it does. Nothing is done where it does already.
 
+        Where most controllers are away nobody can serve: it returns at once, and serves once enough of them are
+        started, whose start waits for it, too.
+
         Raises:
-            BarnabasError: the cluster is closed, or the broker cannot serve.
+            BarnabasError: the cluster is closed, the broker cannot serve, or it was ended before it did.
         """
         async with self._turn:
-            if self._serves:
-                return
-            if self._closed:
-                raise BarnabasError(f"broker {self.node_id} belongs to a cluster that is closed; make a new one")
-            assembly = self._assembly or self._put_together()
-            self._assembly = None  # what fails to start has given back what it held
+            self.begin()
+        started = self._starting
+        if started is None or 2 * sum(one.is_up for one in self._controllers) <= len(self._controllers):
+            return
+        await asyncio.wait([started])
+        if started.cancelled():
+            raise BarnabasError(f"broker {self.node_id} was ended before it served")
+        started.result()
+        others = [one._starting for one in self._controllers if one._starting is not None]
+        if others:
+            await asyncio.wait(others)
+
+    def begin(self) -> None:
+        """Be on the way to serve; `start` waits for that.
+
+        Raises:
+            BarnabasError: the cluster is closed, or its address is in use.
+        """
+        if self.is_up:
+            return
+        if self._closed:
+            raise BarnabasError(f"broker {self.node_id} belongs to a cluster that is closed; make a new one")
+        assembly = self._assembly or self._put_together()
+        self._assembly = None  # what fails to start has given back what it held
+        self._starting = asyncio.ensure_future(self._start(assembly))
+
+    async def _start(self, assembly: Assembly) -> None:
+        try:
             await assembly.start()
             self._assembly, self._serves = assembly, True
+        finally:
+            self._starting = None
 
     async def stop(self) -> None:
         """Stop in good order: others lead what it led. Nothing is done where it does not serve."""
         async with self._turn:
-            assembly = self._ended()
+            assembly = await self._ended()
             if assembly is not None:
                 await assembly.stop()
 
     async def kill(self) -> None:
         """End as a process does that is killed. Nothing is done where it does not serve."""
         async with self._turn:
-            assembly = self._ended()
+            assembly = await self._ended()
             if assembly is not None:
                 await assembly.kill()
 
-    def _ended(self) -> Assembly | None:
+    async def _ended(self) -> Assembly | None:
+        starting = self._starting
+        if starting is not None:  # it may wait for others who never come
+            await asyncio.sleep(0)  # a task that never took a step gives nothing back
+            starting.cancel()
+            await asyncio.wait([starting])
         if not self._serves:
             return None
         assembly, self._assembly, self._serves = self._assembly, None, False
@@ -177,7 +217,7 @@ class Several:
                 self.nodes[node_id] = Node(node_id, shared, where, secret, host or _HERE, own_port)
             found = ",".join(f"{one}@{_HERE}:{self.nodes[one].between}" for one in voters)
             for node in self.nodes.values():
-                node.name_controllers(found)
+                node.name_controllers(found, [self.nodes[one] for one in voters])
         except BaseException:
             self.release()
             raise
@@ -185,6 +225,8 @@ class Several:
     async def start(self) -> None:
         """Serve with all of them."""
         try:
+            for node in self.nodes.values():
+                node.begin()
             await asyncio.gather(*(node.start() for node in self.nodes.values()))
         except BaseException:
             await self.stop()

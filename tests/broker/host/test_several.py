@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from pathlib import Path
@@ -150,6 +151,38 @@ async def test_the_asyncio_form_has_handles_to_await() -> None:
     assert set(threading.enumerate()) <= before
     with pytest.raises(BarnabasError, match="broker 2 belongs to a cluster that is closed"):
         await cluster.brokers[2].start()
+
+
+async def test_brokers_that_all_ended_are_started_one_after_the_other() -> None:
+    """No controller serves before a second one does: who starts the first does not wait for that."""
+    async with barnabas.aio.Broker(brokers=3, topics=["t"]) as cluster:
+        async with barnabas.aio.Producer(cluster.bootstrap_servers) as producer:
+            await producer.send("t", b"one")
+        brokers = cluster.brokers.values()
+        for one in brokers:
+            await one.kill()
+        for one in brokers:
+            await asyncio.wait_for(one.start(), WAIT_S)
+        assert [one.is_running for one in brokers] == [True, True, True]
+        assert await asyncio.to_thread(read, cluster.bootstrap_servers, "t", 1) == [b"one"]
+
+
+async def test_a_broker_that_waits_for_others_can_be_ended() -> None:
+    before = set(threading.enumerate())
+    async with barnabas.aio.Broker(brokers=3) as cluster:
+        for one in cluster.brokers.values():
+            await one.kill()
+        await asyncio.wait_for(cluster.brokers[2].start(), WAIT_S)
+        assert not cluster.brokers[2].is_running
+        await cluster.brokers[2].kill()
+        await asyncio.wait_for(cluster.brokers[3].start(), WAIT_S)
+        both = asyncio.ensure_future(cluster.brokers[1].start())
+        await asyncio.sleep(0)
+        await cluster.brokers[1].stop()
+        with pytest.raises(BarnabasError, match="broker 1 was ended before it served"):
+            await both
+        await asyncio.wait_for(cluster.close(), WAIT_S)
+    assert set(threading.enumerate()) <= before
 
 
 def test_what_is_asked_of_a_handle_whose_cluster_is_closed() -> None:
