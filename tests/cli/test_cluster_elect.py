@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import cast
 
 import pytest
 
-from barnabas import Admin
+from barnabas import Admin, Consumer, NewTopic, Producer
 from barnabas.cli import cluster
 from barnabas.cli.cluster_elect import elect
 from barnabas.cli.group_reset import Chosen
 from barnabas.net.topology import PartitionInfo, TopicInfo
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from tests.cli.process import BOUND_S, run
 from tests.cli.terminal import Terminal
+from tests.cli.test_cluster_up import Up, all_in_sync
 
 ZERO, ONE, TWO = (TopicPartition("t", number) for number in range(3))
 NEEDLESS = KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "t")
@@ -94,3 +97,68 @@ def test_all_of_them_are_not_given_up_at_once(capsys: pytest.CaptureFixture[str]
 def test_a_broker_that_stands_alone_leads_what_it_has(at: Terminal) -> None:
     name = at.topic()
     assert at.raw("cluster", "elect", f"{name}:0") == f"{name}-0: its preferred replica leads already\n".encode()
+
+
+NEVER_BY_ITSELF = (
+    "auto.leader.rebalance.enable=false",
+    "broker.session.timeout.ms=3000",
+    "broker.heartbeat.interval.ms=500",
+)
+
+
+@pytest.mark.slow
+def test_elections_by_command_on_three_brokers(tmp_path: Path) -> None:
+    """The preferred replica after a restart; and, where nobody in sync is left, whoever lives, for a record's price."""
+    up = Up(tmp_path / "trio", "--brokers", "3", "--port", "0", settings=NEVER_BY_ITSELF)
+
+    def steer(verb: str, node_id: int) -> None:
+        done = run("cluster", verb, str(node_id), "--dir", str(up.directory))
+        assert not done.returncode, done.stderr
+
+    def elected(*words: str) -> tuple[int, str]:
+        done = run("cluster", "elect", "-b", up.servers, *words)
+        return done.returncode, done.stdout + done.stderr
+
+    try:
+        with Admin(bootstrap_servers=up.servers) as admin:
+            admin.create_topics(NewTopic("t", config={"min.insync.replicas": 1}, replicas=[[2, 3]]))
+
+            def led_by(node_id: int) -> None:
+                """Until it is so."""
+                for _ in range(500):
+                    (part,) = admin.describe_topics("t")["t"].partitions
+                    if part.leader == node_id:
+                        return
+                raise AssertionError(part)
+
+            with Producer(bootstrap_servers=up.servers, acks="all") as producer:
+                producer.send("t", b"kept").result(BOUND_S)
+                steer("stop", 2)
+                led_by(3)
+                code, told = elected("t:0")
+                assert (code, "PREFERRED_LEADER_NOT_AVAILABLE(80)" in told) == (1, True), told
+                steer("start", 2)
+                all_in_sync(up.servers)
+                led_by(3)
+                assert elected("t:0") == (0, "t-0: its preferred replica leads now\n")
+                assert elected("t:0") == (0, "t-0: its preferred replica leads already\n")
+                led_by(2)
+                steer("kill", 3)
+                producer.send("t", b"lost").result(BOUND_S)
+            steer("kill", 2)
+            steer("start", 3)
+            led_by(-1)
+            code, told = elected("t:0")
+            assert (code, "PREFERRED_LEADER_NOT_AVAILABLE(80)" in told) == (1, True), told
+            led_by(-1)
+            assert elected("t:0", "--unclean") == (0, "t-0: who leads it now may lack what was acknowledged\n")
+            led_by(3)
+            assert elected("t:0", "--unclean") == (0, "t-0: it has a leader, nothing is changed\n")
+            steer("start", 2)
+            all_in_sync(up.servers)
+            assert elected() == (0, "t-0: its preferred replica leads now\n")
+            led_by(2)
+        with Consumer("t", bootstrap_servers=up.servers, auto_offset_reset="earliest") as consumer:
+            assert [bytes(record.value) for record in consumer.poll(BOUND_S)] == [b"kept"]
+    finally:
+        up.end()
