@@ -50,7 +50,7 @@ def parser() -> Options:
     up.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of all (repeatable)")
     status = verbs.add(
         "status",
-        "who leads each partition, who is in sync, how far the others are behind; 1 if a leader or replica is missing",
+        "leaders, who is in sync, how far the others are behind; 1 if a leader, replica or controller is missing",
         "barnabas cluster status",
         "until barnabas cluster status -b localhost:9093; do sleep 1; done",
     )

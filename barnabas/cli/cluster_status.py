@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from barnabas.cli.cluster import quorum_json
 from barnabas.cli.look import get
 from barnabas.cli.speak import say, say_json, some, table
+from barnabas.net.errors import FeatureMissing
 from barnabas.net.topology import PartitionInfo, place_of
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_LEADER
@@ -59,7 +60,7 @@ class Replicas(NamedTuple):
 
 
 def show(admin: Admin, as_json: bool) -> int:
-    """Print it; 1 where a broker cannot be asked, or a partition has no leader, or not all its replicas in sync.
+    """Print it; 1 where a broker or the controller cannot be asked, or a partition lacks its leader or a replica.
 
     As JSON each partition is a line, and the last one is of the cluster, which alone has no `topic`.
     """
@@ -90,7 +91,8 @@ def show(admin: Admin, as_json: bool) -> int:
         say(_metadata(quorum))
         counts = f"{some(len(brokers), 'broker')}, {some(len(found), 'partition')}"
         say(f"{counts}, {under} under-replicated, {without} without a leader")
-    return 1 if silent or any(one.trouble for one in found) else 0
+    undecided = isinstance(quorum, BarnabasError) and not isinstance(quorum, FeatureMissing)  # that is before KRaft
+    return 1 if silent or undecided or any(one.trouble for one in found) else 0
 
 
 def _quorum(admin: Admin) -> QuorumDescription | BarnabasError:

@@ -10,8 +10,9 @@ import pytest
 
 from barnabas.cli import cluster_status
 from barnabas.client.cluster_views import ClusterDescription, QuorumDescription, QuorumReplica
+from barnabas.net.errors import FeatureMissing
 from barnabas.net.topology import PartitionInfo, TopicInfo
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
 LIMIT = 1000
@@ -38,14 +39,14 @@ class Trio:
     def __init__(self, told: list[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> None:
         self.told, self.states = told, states
         self.pages: list[str] = []
-        self.quorum: QuorumDescription | None = None
+        self.quorum: QuorumDescription | BarnabasError = QuorumDescription(1, 1, 9, (), ())
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, tuple((node, "h", node) for node in self.states))
 
     def describe_quorum(self) -> QuorumDescription:
-        if self.quorum is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum")
+        if isinstance(self.quorum, BarnabasError):
+            raise self.quorum
         return self.quorum
 
     def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
@@ -76,7 +77,6 @@ def test_who_is_only_coming_is_told_and_not_missed(
     told = [PartitionInfo("t", 0, 1, 0, (1, 2, 3), (1, 2))]
     moves = led("t", 0, 1) | {"replicas": [3, 1, 2], "adding": [3]}
     trio = Trio(told, {1: [moves]})
-    trio.quorum = QuorumDescription(1, 1, 9, (), ())
     assert trio.show(monkeypatch, as_json=False) == 0
     said = capsys.readouterr().out
     assert "goes to 3" in said
@@ -118,7 +118,7 @@ def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
         "partitions": 2,
         "under_replicated": 0,
         "leaderless": 1,
-        "quorum": None,
+        "quorum": {"leader_id": 1, "leader_epoch": 1, "high_watermark": 9, "voters": [], "observers": []},
     }
     assert (first["partition"], first["leader"], first["end_offset"]) == (0, 1, 7)
     assert (second["partition"], second["leader"], second["end_offset"]) == (1, -1, None)
@@ -153,9 +153,20 @@ def test_how_far_behind_the_controller_each_broker_is(
     assert trio.show(monkeypatch, as_json=False) == 0
     line = "controller 2 (voters: 2, 3), metadata at 57, voter 3 7 behind, broker 1 0 behind"
     assert line in capsys.readouterr().out
-    trio.quorum = None
-    assert trio.show(monkeypatch, as_json=False) == 0
-    assert "the controller cannot be asked: " in capsys.readouterr().out
+
+
+def test_without_a_controller_nothing_is_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every partition is led and in sync, and yet nobody could follow a leader that goes."""
+    trio = Trio([], {1: [led("t", 0, 1)]})
+    trio.quorum = KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum")
+    assert trio.show(monkeypatch, as_json=False) == 1
+    assert "the controller cannot be asked: NOT_CONTROLLER(41): the quorum" in capsys.readouterr().out
+    assert trio.show(monkeypatch) == 1
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["quorum"] is None
+    trio.quorum = FeatureMissing("a broker from before KRaft")
+    assert trio.show(monkeypatch) == 0
 
 
 def test_all_partitions_of_a_broker_are_read_page_by_page(
