@@ -137,7 +137,10 @@ _STEERING: Final = {
         "barnabas cluster stop",
         "barnabas cluster stop 2  # and `barnabas cluster start 2`, then 3: a rolling restart",
     ),
-    "start": ("start a broker that was stopped or killed; returns once it serves", "barnabas cluster start 2"),
+    "start": (
+        "start a broker that was stopped or killed; returns once it serves, at once where most controllers are away",
+        "barnabas cluster start 2",
+    ),
     "kill": ("kill a broker's process (SIGKILL)", "barnabas cluster kill 2 --dir ./trio"),
     "pause": ("hold a broker's process where it stands (SIGSTOP)", "barnabas cluster pause 2"),
     "resume": ("let a broker that was paused go on (SIGCONT)", "barnabas cluster resume 2"),

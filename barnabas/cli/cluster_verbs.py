@@ -20,6 +20,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,9 @@ from barnabas.cli.cluster_processes import (
 )
 from barnabas.cli.speak import say, some
 from barnabas.protocol.errors import BarnabasError
+
+EARLY_S: Final = 2.0
+"""What a broker that cannot start at all has ended within, as far as anybody waits for that."""
 
 
 class Refused(BarnabasError):
@@ -88,7 +92,7 @@ def steer(verb: str, directory: Path, node_id: int | None) -> int:
         if running is not None:
             hint = f"; {_command('resume', node_id, directory)} lets it go on" if running.paused else ""
             raise Refused(f"broker {node_id} is {'paused' if running.paused else 'running'} already{hint}")
-        start(directory, [place])
+        start(directory, [place], may_be_early=True)
     else:
         plan.place(node_id)
         running = find(directory, node_id)
@@ -174,15 +178,38 @@ def _is_free(directory: Path) -> bool:
     return True
 
 
-def start(directory: Path, places: Sequence[Place]) -> None:
+def start(directory: Path, places: Sequence[Place], *, may_be_early: bool = False) -> None:
     """Start brokers, all at once, that outlive this command; they are waited for until they say that they serve.
+
+    `may_be_early`: not where most controllers do not run, so that all can be started one after the other.
 
     Raises:
         Refused: one of them cannot.
     """
     started = [(place, launch(directory, place, settings_of(directory))) for place in places]
     for place, process in started:
-        _wait_ready(directory, place, process)
+        if not (may_be_early and _is_early(directory, place, process)):
+            _wait_ready(directory, place, process)
+
+
+def _is_early(directory: Path, place: Place, process: subprocess.Popen[str]) -> bool:
+    """Whether it has to wait for controllers that do not run, which is said; not where it has ended at once."""
+    controllers = controllers_of(directory)
+    away = [one for one in controllers if (found := find(directory, one)) is None or found.paused]
+    if 2 * len(away) < len(controllers):
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(EARLY_S)
+        return False
+    other = find(directory, away[0])
+    verb = "start" if other is None else "resume"
+    say(
+        f"broker {place.node_id} runs, and serves once a majority of the controllers "
+        f"({', '.join(map(str, controllers))}) does; {_command(verb, away[0], directory)} is next"
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    return True
 
 
 def _wait_ready(directory: Path, place: Place, process: subprocess.Popen[str]) -> None:

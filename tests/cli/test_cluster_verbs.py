@@ -27,7 +27,7 @@ from barnabas.cli.cluster_verbs import Refused, steer
 from barnabas.cli.look import state
 from barnabas.protocol.errors import ConfigError
 from tests.cli.process import BOUND_S, run
-from tests.cli.test_cluster_up import Up
+from tests.cli.test_cluster_up import Up, all_in_sync
 
 Stands = Callable[[int], subprocess.Popen[bytes]]
 
@@ -168,15 +168,19 @@ def test_what_is_not_there_is_refused(tmp_path: Path, verb: str) -> None:
         steer(verb, tmp_path, 2)
 
 
-def test_who_waits_for_a_majority_in_vain_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_a_majority_in_vain_is_told_of_it(
+    tmp_path: Path, stands: Stands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan_for(tmp_path, 3, 0)
+    for node_id in (1, 3):
+        stands(node_id)
     waits = [sys.executable, "-c", "import signal; signal.pause()"]
     monkeypatch.setattr(cluster_verbs, "launch", lambda *_: subprocess.Popen(waits, stdout=subprocess.PIPE, text=True))
     monkeypatch.setattr(cluster_verbs, "READY_S_MAX", 0.05)
     with pytest.raises(Refused) as told:
         steer("start", tmp_path, 2)
     assert str(told.value) == (
-        "broker 2 did not serve within 0.05 s and was ended: of the controllers (1, 2, 3) 0 others run, and nobody "
+        "broker 2 did not serve within 0.05 s and was ended: of the controllers (1, 2, 3) 2 others run, and nobody "
         f"serves without a majority of them; once none runs, barnabas cluster up --dir {tmp_path} starts all"
     )
 
@@ -252,6 +256,62 @@ def test_brokers_come_and_go_by_command(tmp_path: Path) -> None:
         up.end()
     assert sum("broker 2 has ended (-9), the others go on" in line for line in up.errors) == 1
     assert [find(where, node_id) for node_id in (1, 2, 3)] == [None, None, None]
+
+
+def test_who_is_started_before_a_majority_of_the_controllers_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_for(tmp_path, 3, 0)
+    made: list[subprocess.Popen[str]] = []
+
+    def launch(code: str) -> None:
+        words = [sys.executable, "-c", code]
+
+        def one(*_: object) -> subprocess.Popen[str]:
+            made.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            return made[-1]
+
+        monkeypatch.setattr(cluster_verbs, "launch", one)
+
+    launch("import signal; signal.pause()")
+    monkeypatch.setattr(cluster_verbs, "EARLY_S", 0.0)
+    try:
+        assert not steer("start", tmp_path, 2)
+        assert capsys.readouterr().out == (
+            "broker 2 runs, and serves once a majority of the controllers (1, 2, 3) does; "
+            f"barnabas cluster start 1 --dir {tmp_path} is next\n"
+        )
+    finally:
+        made[0].kill()
+        made[0].wait(BOUND_S)
+    launch("")
+    monkeypatch.setattr(cluster_verbs, "EARLY_S", BOUND_S)
+    Path(f"{stem(tmp_path, 2)}.log").write_text("barnabas: its port is in use\n")
+    with pytest.raises(Refused, match="broker 2 cannot serve: its port is in use"):
+        steer("start", tmp_path, 2)
+
+
+@pytest.mark.slow
+def test_brokers_that_were_all_killed_are_started_one_after_the_other(tmp_path: Path) -> None:
+    where = tmp_path / "trio"
+    up = Up(where, "--brokers", "3", "--port", "0")
+
+    def told(verb: str, *words: str) -> str:
+        done = run("cluster", verb, *words, "--dir", str(where))
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    try:
+        for node_id in ("1", "2", "3"):
+            told("kill", node_id)
+        assert up.popen.wait(BOUND_S) == 0, "nobody is left to look after"
+        assert told("start", "1").startswith("broker 1 runs, and serves once a majority")
+        assert "broker 2 serves on 127.0.0.1:" in told("start", "2")
+        assert "broker 3 serves on 127.0.0.1:" in told("start", "3")
+        all_in_sync(up.servers)
+        assert "3 of 3 brokers were running, all are stopped" in told("stop")
+    finally:
+        up.end()
 
 
 @pytest.mark.slow

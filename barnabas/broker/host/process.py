@@ -72,7 +72,7 @@ async def _serve(assembly: Assembly) -> None:
         collector.begin(loop)
         trim.begin()
         assembly.host.vigil.allow(assembly.config.barnabas_busy_poll_us)
-        print(_banner(assembly), flush=True)
+        _tell(_banner(assembly))
         await asyncio.wait((leaving, failing), return_when=asyncio.FIRST_COMPLETED)
     finally:
         leaving.cancel()
@@ -115,6 +115,14 @@ def _ending() -> list[int]:
 def _banner(assembly: Assembly) -> str:
     where = "in memory" if assembly.data_dir is None else assembly.data_dir
     return f"barnabas: serving on {', '.join(assembly.addresses)}; data: {where}"
+
+
+def _tell(line: str) -> None:
+    """Say it, and serve on where nobody listens any more: who started the broker may have left."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - else the end would try once more
 
 
 def fail(message: str) -> int:
