@@ -104,6 +104,7 @@ class AsyncBroker:
 
     `brokers=3` makes it a cluster of three: records are kept three times, and acks=all waits for two of them. `brokers`
     has a handle for each, by node id. Of three or more three are controllers; each has a directory below `data_dir`.
+    `broker_rack="a,b,c"` names a rack for each.
 
     Raises:
         ConfigError: a setting that nobody knows, or a value that cannot be used.

@@ -27,7 +27,7 @@ CONTROLLER: Final = 1
 BROKERS_MAX: Final = 16
 _HERE: Final = "127.0.0.1"
 _CLIENTS, _BETWEEN = "PLAINTEXT", "BROKERS"
-_TAKEN: Final = ("node.id", "listeners", "controller.quorum.voters", "inter.broker.listener.name", "broker.rack")
+_TAKEN: Final = ("node.id", "listeners", "controller.quorum.voters", "inter.broker.listener.name")
 """Settings in which brokers differ, or that are decided here."""
 _SESSION: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 """All brokers hear of each other within this program: one that is killed and started at once is let in after 3 s."""
@@ -197,6 +197,7 @@ class Several:
         odd = [name for name in _TAKEN if name in settings]
         if odd:
             raise ConfigError(f"{odd[0]} is set for each broker by brokers={brokers}; drop one of them")
+        racks = _racks(settings.get("broker.rack"), brokers)
         if data_dir is not None:
             _check_directory(data_dir, brokers)
         shared = replication(brokers) | _SESSION | dict(settings)
@@ -214,7 +215,8 @@ class Several:
             for node_id in range(1, brokers + 1):
                 where = None if data_dir is None else os.path.join(data_dir, f"broker-{node_id}")
                 own_port = port + node_id - 1 if port else 0
-                self.nodes[node_id] = Node(node_id, shared, where, secret, host or _HERE, own_port)
+                own = shared | racks[node_id - 1]
+                self.nodes[node_id] = Node(node_id, own, where, secret, host or _HERE, own_port)
             found = ",".join(f"{one}@{_HERE}:{self.nodes[one].between}" for one in voters)
             for node in self.nodes.values():
                 node.name_controllers(found, [self.nodes[one] for one in voters])
@@ -265,6 +267,16 @@ class Several:
 
 def _listeners(host: str, port: int, between: int) -> str:
     return f"{_CLIENTS}://{f'[{host}]' if ':' in host else host}:{port},{_BETWEEN}://{_HERE}:{between}"
+
+
+def _racks(told: str | None, brokers: int) -> list[dict[str, str]]:
+    """`broker.rack` of each: all stand in one, or each in its own."""
+    if told is None:
+        return [{}] * brokers
+    racks = [one.strip() for one in told.split(",")]
+    if len(racks) not in (1, brokers) or not all(racks):
+        raise ConfigError(f"broker.rack={told}: write one rack for all, or one for each of brokers={brokers}: a,b,c")
+    return [{"broker.rack": one} for one in (racks if len(racks) == brokers else racks * brokers)]
 
 
 def _check_directory(data_dir: str, brokers: int) -> None:

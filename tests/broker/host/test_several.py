@@ -194,6 +194,22 @@ def test_what_is_asked_of_a_handle_whose_cluster_is_closed() -> None:
             ask()
 
 
+def test_each_may_stand_in_a_rack_of_its_own_and_readers_are_sent_to_theirs() -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with Broker(brokers=3, broker_rack="a,b,c", replica_selector_class=selector, topics={"t": 1}) as cluster:
+        servers = cluster.bootstrap_servers
+        with Admin(servers) as admin:
+            (part,) = admin.describe_topics("t")["t"].partitions
+        other = part.leader % 3 + 1
+        with Producer(servers, acks="all") as producer:
+            producer.send("t", b"one").result(WAIT_S)
+        with Consumer(
+            "t", bootstrap_servers=servers, auto_offset_reset="earliest", client_rack="abc"[other - 1]
+        ) as consumer:
+            assert [bytes(one.value) for one in consumer.poll(WAIT_S)] == [b"one"]
+            assert cluster.brokers[other].snapshot()["fetch_sessions"]
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -201,6 +217,8 @@ def test_what_is_asked_of_a_handle_whose_cluster_is_closed() -> None:
         ({"brokers": 17}, "brokers=17: write a number from 1 to 16"),
         ({"brokers": True}, "brokers=True: write a number from 1 to 16"),
         ({"brokers": 3, "node_id": 4}, "node.id is set for each broker by brokers=3"),
+        ({"brokers": 3, "broker_rack": "a,b"}, "broker.rack=a,b: write one rack for all, or one for each of brokers=3"),
+        ({"brokers": 2, "broker_rack": "a,"}, "broker.rack=a,: write one rack for all"),
         ({"brokers": 3, "listeners": "PLAINTEXT://:0"}, "listeners is set for each broker by brokers=3"),
     ],
 )
