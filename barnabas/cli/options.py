@@ -177,9 +177,8 @@ def sentence(what: str) -> str:
 
 def server_option(options: argparse.ArgumentParser) -> None:
     """The option that says which broker."""
-    options.add_argument(
-        "--server", "-b", metavar="HOST:PORT", type=address, default=DEFAULT_SERVER, help=f"the broker: {_WHICH}"
-    )
+    which = f"the broker: {_WHICH}; that of cluster up stands for all of its brokers"
+    options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, default=DEFAULT_SERVER, help=which)
 
 
 def client_options(options: argparse.ArgumentParser) -> None:
@@ -203,8 +202,8 @@ def json_option(options: argparse.ArgumentParser) -> None:
 
 def server_argument(options: argparse.ArgumentParser) -> None:
     """The argument that says which broker, for commands that take no other; the option of all others says it, too."""
-    options.add_argument("address", nargs="?", metavar="HOST:PORT", type=address, help=_WHICH)
-    options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, help="the same")
+    options.add_argument("address", nargs="?", metavar="HOST:PORT", type=_one_address, help=_WHICH)
+    options.add_argument("--server", "-b", metavar="HOST:PORT", type=_one_address, help="the same")
 
 
 def server_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> str:
@@ -233,7 +232,10 @@ def shared_settings_of(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def address(text: str) -> str:
-    """`host:port` as it is, `PLAINTEXT://` before it or not; a data directory's path as that of the socket in it."""
+    """`host:port` as it is, `PLAINTEXT://` before it or not; a data directory's path as that of the socket in it.
+
+    The directory of a cluster of this machine stands for all of its brokers.
+    """
     if "://" in text:
         protocol, _, rest = text.partition("://")
         if protocol.upper() != "PLAINTEXT":
@@ -242,7 +244,21 @@ def address(text: str) -> str:
     if "/" not in text:
         return text
     path = os.path.abspath(text)
+    if os.path.isfile(os.path.join(path, "cluster.json")):
+        from pathlib import Path
+
+        from barnabas.cli.cluster_files import plan_of
+
+        return plan_of(Path(path)).bootstrap_servers
     return os.path.join(path, "barnabas.socket") if os.path.isdir(path) else path
+
+
+def _one_address(text: str) -> str:
+    """`address` of one broker."""
+    told = address(text)
+    if "/" in text and "," in told:
+        raise argparse.ArgumentTypeError(f"{text} is of several brokers; name one: {text.rstrip('/')}/broker-1")
+    return told
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pytest
 
 import barnabas
 from barnabas.cli import COMMANDS
+from barnabas.cli.cluster_files import plan_for
 from barnabas.cli.explain import WALKS
 from barnabas.cli.options import address
 from barnabas.cli.sections import render
@@ -373,3 +374,13 @@ def test_an_address_may_say_that_it_is_plain() -> None:
     for text in ("SSL://localhost:9092", "http://localhost:9092"):
         with pytest.raises(argparse.ArgumentTypeError, match=r"write host:port, without (SSL|http)://"):
             address(text)
+
+
+def test_the_directory_of_a_cluster_stands_for_all_of_its_brokers(tmp_path: Path) -> None:
+    plan = plan_for(tmp_path, 2, 0)
+    assert address(str(tmp_path)) == ",".join(f"127.0.0.1:{one.port}" for one in plan.brokers)
+    assert address(f"{tmp_path}/broker-1") == f"{tmp_path}/broker-1"
+    for command in ("top", "health"):
+        ended = run(command, str(tmp_path))
+        assert ended.returncode, ended.stdout
+        assert f"{tmp_path} is of several brokers; name one: {tmp_path}/broker-1" in ended.stderr
