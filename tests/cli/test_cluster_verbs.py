@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -315,47 +315,65 @@ def test_brokers_that_were_all_killed_are_started_one_after_the_other(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_produce_is_seen_to_wait_for_followers_that_are_paused(tmp_path: Path) -> None:
-    """docs/STORIES.md, "By hand": what stands there, command by command, to the first step and the sixth."""
+def test_the_nine_steps_by_hand(tmp_path: Path) -> None:
+    """docs/STORIES.md, "By hand": what stands there, command by command, and who waits at the leader after each."""
     page = (Path(__file__).parents[2] / "docs" / "STORIES.md").read_text(encoding="utf-8")
-    found = re.findall(r"barnabas (cluster up|produce) (.*?)(?: &)?\n", page)
-    typed = {verb: shlex.split(words) for verb, words in found[:2]}
-    settings = tuple(word for word in typed["cluster up"] if "=" in word)
+    found = re.findall(r"barnabas (?:cluster up|produce|consume) (.*?)(?: &)?\n", page)
+    begins, first, reads, second = (shlex.split(words) for words in found[:4])
+    settings = tuple(word for word in begins if "=" in word)
     where = tmp_path / "four"
     up = Up(where, "--brokers", "4", "--port", "0", settings=settings)
     try:
         with Admin(bootstrap_servers=up.servers) as admin:
-            admin.create_topics(NewTopic("story", 1, 4))
-            (one,) = admin.describe_topics("story")["story"].partitions
+            admin.create_topics(NewTopic("story", 2, 4))
+            one = admin.describe_topics("story")["story"].partitions[0]
         leader = up.servers.split(",")[one.leader - 1]
+
+        def typed(verb: str, words: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+            return run(verb, *(leader if word == "$L" else word for word in words), text=text)
+
         followers = [node_id for node_id in one.replicas if node_id != one.leader]
         for follower in followers:
             steer("pause", where, follower)
-        words = [leader if word == "$L" else word for word in typed["produce"]]
         with ThreadPoolExecutor() as beside:
-            sent = beside.submit(run, "produce", *words, text="one\n")
             try:
-                assert [each["keys"] for each in soon(leader)] == [["story-0"]]
-                assert not sent.done()
+                sent = beside.submit(typed, "produce", first, "one\n")
+                until_there_wait(leader, produces=1, fetches=0)
                 assert "Produce" in run("top", leader, "--once").stdout
+                read = beside.submit(typed, "consume", reads)
+                until_there_wait(leader, produces=1, fetches=1)
+                for number, follower in enumerate(followers, 1):
+                    assert not sent.done()
+                    steer("resume", where, follower)
+                    until_there_wait(leader, produces=int(number < len(followers)), fetches=1 + number)
             finally:
                 for follower in followers:
-                    steer("resume", where, follower)
+                    with suppress(Refused):
+                        steer("resume", where, follower)
             assert not sent.result(BOUND_S).returncode
-        assert not parked(leader, "Produce")
+            assert high_watermark(leader) == 1
+            assert not read.done()
+            assert not typed("produce", second, f"{2:0400}\n").returncode
+            assert read.result(BOUND_S).stdout.split() == ["one", f"{2:0400}"]
     finally:
         up.end()
 
 
-def soon(leader: str) -> list[dict[str, Any]]:
-    """The produces that wait, once there are some."""
+def until_there_wait(leader: str, *, produces: int, fetches: int) -> None:
+    """Until so many wait at story-0; each look is a connection, of which one address has so many a second."""
     until_s = time.monotonic() + BOUND_S
-    while not (waiting := parked(leader, "Produce")):
-        assert time.monotonic() < until_s, "no produce waits"
-        time.sleep(0.1)  # each look is a connection, of which one address has so many a second
-    return waiting
+    while (found := (parked(leader, "Produce"), parked(leader, "Fetch"))) != (produces, fetches):
+        assert time.monotonic() < until_s, found
+        time.sleep(0.1)
 
 
-def parked(server: str, name: str) -> list[dict[str, Any]]:
-    """What waits in one purgatory of a broker."""
-    return next(each["operations"] for each in state(server)["purgatories"] if each["name"] == name)
+def parked(server: str, name: str) -> int:
+    """How many wait at story-0 in one purgatory of a broker."""
+    operations = next(each["operations"] for each in state(server)["purgatories"] if each["name"] == name)
+    return sum("story-0" in each["keys"] for each in operations)
+
+
+def high_watermark(server: str) -> int:
+    """Of story-0, as a broker has it."""
+    parts = state(server)["partitions"]
+    return next(int(each["high_watermark"]) for each in parts if (each["topic"], each["partition"]) == ("story", 0))
