@@ -15,6 +15,18 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
             2,
             ("barnabas.broker.group.shard:Shard.answer", " or not self.behind:", " or True:"),
         ),
+        "served_before_all_is_read": plant_of_several(
+            "A coordinator serves its groups at once, and reads what is in their log a second later.",
+            "committed offsets",
+            0,
+            (
+                "barnabas.broker.group.coordinator:GroupCoordinator.elected",
+                "self._run(loader.run(), loaded)",
+                "loaded(None)\n"
+                "        late = Alarm(lambda _: self._run(loader.run(), lambda _: None))\n"
+                "        self._alarms.set(late, self._alarms.now_ms + 1000)",
+            ),
+        ),
         "zombies_commit": plant_of_several(
             "A commit counts whoever makes it, in whatever generation or epoch.",
             "zombies",

@@ -216,6 +216,22 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             SEVERAL,
             0,  # as the seed says: some have batches apart, so that a request waits while others of it are committed
         ),
+        "who_left_stays_out": plant_of_several(
+            "Whoever has left an ISR is never taken in again.",
+            "settled: not all is in sync",
+            2,
+            (
+                "barnabas.broker.replica.isr_changes:maybe_expand",
+                "remote.broker_id not in isr.committed",
+                "False",
+            ),
+        ),
+        "leaderless_stays": plant_of_several(
+            "A partition whose leader is gone, and nobody could lead, is led by nobody once they are back.",
+            "settled: not all is in sync",
+            6,
+            ("barnabas.broker.cluster.leadership:unfenced", "if state.leader == NO_LEADER:", "if False:"),
+        ),
         "kept_for_who_is_gone": plant_of_several(
             "What is kept of a connection's waiting stays when it ends.",
             "bounds",
