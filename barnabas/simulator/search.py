@@ -16,7 +16,7 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode
 from barnabas.simulator.faults import KINDS_OF_MEMBERS, KINDS_OF_SEVERAL, KINDS_OF_STORIES, Fault
 from barnabas.simulator.plan import SEVERAL, Plan, draw
 from barnabas.simulator.run import Outcome, play
-from barnabas.simulator.watching import COUNTED
+from barnabas.simulator.watching import COUNTED, PARTED
 
 REACHED: Final = (
     *(f"fault: {kind}" for kind in dict.fromkeys((*KINDS_OF_SEVERAL, *KINDS_OF_STORIES, *KINDS_OF_MEMBERS))),
@@ -49,6 +49,7 @@ REACHED: Final = (
     "fencings by evidence",
     "fencings by timeout",
     "flips found",
+    PARTED,
     "half-open connections",
     "logs cut",
     "moves begun",

@@ -7,6 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
+from barnabas.broker.config.topics import METADATA_TOPIC_ID
 from barnabas.broker.log import Log
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.startup import Phase
@@ -32,6 +33,7 @@ _LOOKED_AT: Final = (Phase.HOSTING, Phase.READY, Phase.STOPPING)
 _UNSEEN: Final = (None, -1, -1)
 _FROM_ITS_LEADER: Final = NOT_HERE.partition("{")[0]
 RECOGNISED: Final = "retries recognised after a failover"
+PARTED: Final = "followers told where their logs part"
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
@@ -201,13 +203,13 @@ class FrameWatch:
             if writes:
                 _, response = codec.decode_response(key, version, memoryview(frame))
                 self._world.count(RECOGNISED, sum(1 for _ in self._recognised(name, response)))
-                codes = _codes(response)
+                told = _told(response)
             elif len(frame) > _SMALL_BYTES:
-                codes = _codes_of(version, frame)
+                told = _told_by(version, frame)
             else:
-                codes = _codes_again(version, frame[_CORRELATION.size :])
-            for code in codes:
-                self._world.count(f"error {code} {ErrorCode(code).name}")
+                told = _told_again(version, frame[_CORRELATION.size :])
+            for what in told:
+                self._world.count(what)
         else:
             writes = self._offsets.written(name, correlation_id, frame)
             self._proposals.written(name, correlation_id, frame, self._offsets)
@@ -228,18 +230,22 @@ class FrameWatch:
 
 
 @lru_cache(maxsize=1000)
-def _codes_again(version: int, told: bytes) -> tuple[int, ...]:
+def _told_again(version: int, told: bytes) -> tuple[str, ...]:
     """Of an answer to Fetch without its first field: most have nothing to give, and say it in the same words."""
-    return _codes_of(version, bytes(_CORRELATION.size) + told)
+    return _told_by(version, bytes(_CORRELATION.size) + told)
 
 
-def _codes_of(version: int, frame: bytes) -> tuple[int, ...]:
-    return _codes(codec.decode_response(ApiKey.FETCH, version, memoryview(frame))[1])
+def _told_by(version: int, frame: bytes) -> tuple[str, ...]:
+    return _told(codec.decode_response(ApiKey.FETCH, version, memoryview(frame))[1])
 
 
-def _codes(response: Any) -> tuple[int, ...]:
-    """The errors of its partitions that are to be counted."""
-    parts = (
-        part for topic in response.responses for part in getattr(topic, "partition_responses", None) or topic.partitions
-    )
-    return tuple(part.error_code for part in parts if part.error_code in COUNTED)
+def _told(response: Any) -> tuple[str, ...]:
+    """What is to be counted of its partitions: some errors, and where a log parts from its leader's."""
+    found = []
+    for topic in response.responses:
+        for part in getattr(topic, "partition_responses", None) or topic.partitions:
+            if part.error_code in COUNTED:
+                found.append(f"error {part.error_code} {ErrorCode(part.error_code).name}")
+            elif getattr(part, "diverging_epoch", None) is not None and topic.topic_id != METADATA_TOPIC_ID:
+                found.append(PARTED)
+    return tuple(found)

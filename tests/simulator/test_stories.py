@@ -50,6 +50,14 @@ def test_an_isr_falls_while_a_request_waits_for_its_batch_to_be_looked_through()
     assert outcome.reached["error 20 NOT_ENOUGH_REPLICAS_AFTER_APPEND"] > 0
 
 
+def test_a_follower_whose_log_parts_from_its_leaders_is_counted() -> None:
+    """The seed that finds a leader which does not say so (`divergence_untold`)."""
+    outcome = play(draw("13", 10_000, SEVERAL, 1))
+    assert outcome.broken is None
+    assert outcome.reached["followers told where their logs part"] > 0
+    assert outcome.reached["logs cut"] > 0
+
+
 def test_a_slow_way_is_slow_one_way_until_it_is_healed() -> None:
     network = Network(World("1"))
     network.slow_ways["a", "b"] = 60_000 * MS
