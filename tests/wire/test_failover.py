@@ -12,7 +12,7 @@ import contextlib
 import gc
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
@@ -254,6 +254,12 @@ def stored(servers: str, topic: str, count: int) -> dict[int, list[bytes]]:
 PROGRAMS = (FRANZ_GO, JAVA, KAFKAJS, SARAMA)
 
 
+def say_who_was_not_tried(names: Iterable[str]) -> None:
+    """The others were, and all is well with them; strict mode wants each."""
+    if missing := ", ".join(names):
+        pytest.skip(f"not here: {missing} (./dev tools brings and builds them)")
+
+
 @pytest.mark.slow
 def test_programs_in_other_languages_find_their_way_while_a_broker_is_away(trio: Up) -> None:
     """Their topics are led by it, and by others after it; Java's is told of a dead address first, the rest of one."""
@@ -279,11 +285,10 @@ def test_programs_in_other_languages_find_their_way_while_a_broker_is_away(trio:
         found = dict(zip(topics, at_once.map(tried, topics), strict=True))
     steer(trio.directory, "start", 3)
     all_in_sync(trio.servers)
-    if not any(found.values()):
-        pytest.skip("no program can be built here: ./dev tools builds them")
     for folder, told in found.items():
         assert told is None or told["offsets"] == list(range(500)), folder
         assert told is None or told["records"] == records(500), folder
+    say_who_was_not_tried(folder for folder, told in found.items() if told is None)
 
 
 @pytest.mark.slow
@@ -313,6 +318,6 @@ def test_every_client_goes_on_and_each_record_is_there_once(trio: Up) -> None:
             steer(trio.directory, "start", node_id)
             all_in_sync(trio.servers)
         go_on()
-    assert works, "no client is installed"
     for name, work in works.items():
         assert stored(trio.servers, name, sum(map(len, work.sent.values()))) == work.sent, name
+    say_who_was_not_tried(name for name in CLIENTS if name not in works)
