@@ -56,6 +56,22 @@ def test_a_new_leader_keeps_its_high_watermark_until_each_member_has_fetched():
     assert world.high_watermark(KEY) == 2
 
 
+def test_what_followers_told_before_another_led_counts_no_more():
+    """3 had the second record, and has cut it as who follows 2 does: what it said of it in epoch 1 commits nothing."""
+    world = three()
+    world.produce(KEY, acks=1)
+    world.caught_up(2, KEY)
+    world.caught_up(3, KEY)
+    world.produce(KEY, acks=1)
+    world.caught_up(3, KEY)
+    world.host(KEY, leader=2, leader_epoch=2)
+    world.host(KEY, leader=1, leader_epoch=3)
+    world.caught_up(2, KEY)
+    assert world.high_watermark(KEY) == 1
+    world.caught_up(3, KEY)
+    assert world.high_watermark(KEY) == 2
+
+
 def test_becoming_leader_begins_the_epoch_at_the_log_end_without_any_record():
     world = three()
     world.produce(KEY, acks=1)
