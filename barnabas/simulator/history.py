@@ -194,12 +194,23 @@ class Counted(NamedTuple):
     synced: int
 
 
+class Proposing(NamedTuple):
+    """The controller has read a change of an ISR, of a name of its own (`request`).
+
+    Of each member: who it is, and the broker epoch in which it has told where its log ends (-1: not told).
+    """
+
+    request: str
+    members: tuple[tuple[str, int], ...]
+
+
 class Proposed(NamedTuple):
     """A change of an ISR that a leader proposed on one partition epoch was made, as another; the same: none was due."""
 
     partition: TopicPartition
     based_on: int
     made: int
+    request: str = ""
 
 
 class Registered(NamedTuple):
@@ -447,6 +458,7 @@ Event: TypeAlias = (
     | Committed
     | Epochs
     | Counted
+    | Proposing
     | Proposed
     | Registered
     | PowerLost

@@ -78,7 +78,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         ),
         "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
-            "decisions",
+            "lives",
             26,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",

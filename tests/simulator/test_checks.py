@@ -46,6 +46,7 @@ from barnabas.simulator.history import (
     Polled,
     PowerLost,
     Proposed,
+    Proposing,
     Raised,
     Recorded,
     Registered,
@@ -172,6 +173,12 @@ REPLICAS: list[Event] = [
     Proposed(P, 6, 6),
     Registered("d", 7),
     Registered("d", 7),
+    Proposing("1", (("b", -1), ("d", 7))),
+    Proposing("2", (("d", 7),)),
+    Proposed(P, 6, 7, "1"),
+    Registered("d", 9),
+    Proposed(P, 7, 8, "2"),
+    Proposing("3", (("d", 7),)),
 ]
 """Shrinks, a second life, an election, a leader that was replaced, power lost without a sync."""
 
@@ -477,6 +484,10 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "SyncedFirst": ("synced: b counts t-0 at c up to 3", [Counted("b", P, "c", 3, 2)]),
     "Proposals: on an earlier state": ("proposals: of t-0", [Proposed(P, 5, 7)]),
     "Proposals: backwards": ("proposals: of t-0", [Proposed(P, 5, 4)]),
+    "Lives: of an earlier one": (
+        "lives: a change of the ISR of t-0 is made that names c in broker epoch 4, and it is registered in 9",
+        [Registered("c", 4), Registered("c", 9), Proposing("1", (("b", 2), ("c", 4))), Proposed(P, 5, 6, "1")],
+    ),
     "Terms: two leaders": ("terms: c.*leads term 1, as b", [Elected("b", 1, 1, 0), Elected("c", 1, 1, 0)]),
     "Terms: in two lives": ("terms: b.*leads term 1, as b", [Elected("b", 1, 1, 0), Elected("b", 2, 1, 4)]),
     "Terms: two votes": ("terms: c votes in term 1 for d, and for b", [Voted("c", 1, "b"), Voted("c", 1, "d")]),

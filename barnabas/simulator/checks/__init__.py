@@ -62,6 +62,7 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.in_sync import InSync
     from barnabas.simulator.checks.inconsistent_offsets import InconsistentOffsets
     from barnabas.simulator.checks.leaders import Leaders
+    from barnabas.simulator.checks.lives import Lives
     from barnabas.simulator.checks.lost_writes import LostWrites
     from barnabas.simulator.checks.metadata import Metadata
     from barnabas.simulator.checks.minimum import Minimum
@@ -93,6 +94,7 @@ def all_checks() -> list[Check]:
         Minimum(),
         SyncedFirst(),
         Proposals(),
+        Lives(),
         Terms(),
         Metadata(),
         Images(),
