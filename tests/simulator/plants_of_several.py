@@ -86,6 +86,12 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "True",
             ),
         ),
+        "earlier_lives_count": plant_of_several(
+            "Who has come back meanwhile is taken into an ISR for what he had in his earlier life.",
+            "lives",
+            168,
+            ("barnabas.broker.cluster.image:Image.isr_eligible", "broker_epoch in (-1, broker.broker_epoch)", "True"),
+        ),
         "cut_to_the_watermark": plant_of_several(
             "A follower begins by cutting its log to its high watermark, whatever its leader has.",
             "in sync",
