@@ -310,6 +310,13 @@ class LogManager:
             name,
         )
 
+    def doubt(self, partition: TopicPartition, offset: int, reason: str) -> None:
+        """A log that is open is not believed from `offset` on: it is to be cut there, and fetched anew from others."""
+        log, known = self.logs[partition], self.gaps.get(partition, offset)
+        report = lacking.before(self.disk, str(partition), self.losses.report)
+        report(Loss(str(partition), offset, log.log_end_offset, 0, log.directory, reason))
+        self.gaps[partition] = min(known, offset)
+
     def is_damaged(self, partition: TopicPartition) -> bool:
         """Whether a partition's directory cannot be used for it does not say whose it is."""
         return isinstance(self.failed.get(partition), checkpoint.DamagedId)

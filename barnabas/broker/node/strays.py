@@ -1,4 +1,4 @@
-"""Logs that a start finds and that are no partition's of this broker, by what the metadata says."""
+"""Logs that a start finds and that are no partition's of this broker, by what the metadata says; or not all of them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ def belongs(core: Core, key: TopicPartition) -> bool:
     """Whether this broker is to have a log of that partition, by what the metadata says."""
     state = core.image.partition(key.topic, key.partition)
     return state is not None and core.config.node_id in state.replicas
+
+
+def doubt(core: Core) -> Job[None]:
+    """Logs with an epoch that their partition has not come to are not believed from there on.
+
+    The epoch of a batch stands outside of its sum, and a start that walks a log learns it from there. A leader that
+    believed a flipped bit of it would have its followers cut all that they have behind that place. What a majority of
+    controllers has decided is not forgotten, so no epoch of a leader is later than the one that this broker knows.
+    """
+    for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
+        state = core.image.partition(key.topic, key.partition)
+        others = state is not None and log.topic_id == state.topic_id and len(state.replicas) > 1
+        if others and state is not None and log.latest_epoch > state.leader_epoch:
+            offset = log.end_offset_for_epoch(state.leader_epoch).end_offset
+            epochs = f"of epoch {log.latest_epoch}, and its leader of epoch {state.leader_epoch}"
+            core.logs.doubt(key, offset, f"from there on it is {epochs}")
+        if count % _LOOKED_AT_PER_STEP == 0:
+            yield None
 
 
 def clear(core: Core) -> Job[None]:

@@ -233,6 +233,29 @@ def test_one_that_was_away_for_long_begins_with_a_snapshot():
     cluster.check()
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_an_epoch_that_no_leader_had_costs_one_replica_alone(first, caplog):
+    """It stands outside of the sum of a batch: whoever led with it had the others cut what they have."""
+    cluster = Controllers()
+    cluster.create(replicas={0: [1, 2, 3]})
+    for value in (b"first", b"secnd", b"third"):
+        assert cluster.put(value).error_code == 0
+    cluster.until(lambda: len(set(cluster.high_watermarks().values())) == 1)
+    before = cluster[1].values()
+    for one in (1, 2, 3):
+        cluster.kill(one)
+    log = "t-0/00000000000000000000.log"
+    cluster.disks[1].flip(log, len(cluster.disks[1].load(log)) // 3 + 15, 4)
+    for one in (first, 3 - first, 3):
+        cluster.start(one)
+        cluster.advance(3000)
+    cluster.until(lambda: all(node.core.ready for node in cluster.nodes.values()))
+    cluster.until(lambda: len(cluster.state().isr) == 3)
+    assert cluster[1].values() == cluster[2].values() == cluster[3].values() == before
+    assert "t-0: from there on it is of epoch 16" in caplog.text
+    assert cluster.put(b"more").base_offset == 3
+
+
 def test_a_broker_without_a_vote_finds_who_leads():
     cluster = Controllers(1, 2, 3, 4)
     for _ in range(3):
