@@ -399,6 +399,8 @@ class Core:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
         if delta.partitions or delta.removed:
             self.groups.topics_changed(delta.removed)
+        if delta.brokers:
+            self.replicas.lives.changed(self.now_ms)
         self.settings.put_in_force(list(delta.topic_configs))
         if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))

@@ -29,6 +29,7 @@ from barnabas.broker.replica import (
     produce,
 )
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.lives import Lives
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared, run_to_its_end
 from barnabas.broker.replica.types import (
@@ -78,6 +79,7 @@ class ReplicaManager:
         self._following: Following | None = None
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
+        self.lives = Lives(self.shared, self.hosted)
         self.actions = self.shared.actions
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._due = tuple(timer.due for timer in self._timers)

@@ -526,6 +526,20 @@ def test_a_follower_whose_machine_is_silent_leaves_the_isr_with_its_session(pair
     assert agree(pair) == 2
 
 
+def test_nobody_waits_for_a_follower_that_left_the_isr_in_a_slice_before_its_fence(pair):
+    """Its last fetch is not long ago, and it counts as alive still: a leader waited 30 s for it to come back."""
+    pair.create("u", partitions=600, factor=2)
+    pair.kill(3)
+    answer = pair.produce(b"second")
+    took_ms = pair.until(lambda: answer.done)
+    assert took_ms <= 1000
+    assert pair.part(answer).error_code == 0
+    assert pair.state().isr == (2, 1)
+    pair.start(3)
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 2
+
+
 def test_a_fence_that_cannot_be_written_is_tried_again_every_second_and_told_when_it_is(pair, caplog):
     faults = pair[CONTROLLER].disk.faults
     pair.kill(3)
