@@ -62,6 +62,8 @@ def answered(partition: Partition, proposal: IsrProposal, answer: IsrAnswer, now
         stats.failed_isr_updates.mark()
     if verdict is Verdict.BACK:
         isr.commit(isr.committed)
+        if partition.advance_high_watermark(now_ms):  # it waited for the member that was to come in
+            partition.check_all(now_ms)
     elif verdict is Verdict.RETRY:
         _retry_later(partition, proposal, now_ms)
     elif verdict is Verdict.ADOPT:

@@ -357,6 +357,20 @@ def test_while_an_expand_is_pending_the_high_watermark_waits_for_the_new_member(
     assert world.high_watermark(KEY) == 2
 
 
+def test_a_new_member_that_is_refused_is_waited_for_no_longer():
+    """A broker that stops left its ISRs, fetched once more, and was fenced: to take it in is proposed too late."""
+    world = three(isr=(1, 2))
+    world.cluster.epochs[3] = 7
+    world.caught_up(3, KEY, epoch=7)
+    produce = world.produce(KEY)
+    world.cluster.epochs[3] = 8
+    world.caught_up(2, KEY)
+    assert world.high_watermark(KEY) == 0
+    world.answer_isr(ErrorCode.INELIGIBLE_REPLICA)
+    assert world.high_watermark(KEY) == 1
+    assert produce.codes == [0]
+
+
 # The controller's answers
 
 
