@@ -70,8 +70,7 @@ class Phase(IntEnum):
     STOPPING = 5
 
 
-_PROMISE: Final = f"{METADATA_DIRECTORY}/quorum-state"
-"""`kept.FILE`, without what only clusters need."""
+_PROMISE: Final = f"{METADATA_DIRECTORY}/quorum-state"  # `kept.FILE`, without what only clusters need
 
 FIRST_PHASE: Final[dict[int, Phase]] = {
     ApiKey.API_VERSIONS: Phase.NEW,
@@ -135,8 +134,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     clean = yield from core.logs.load(
         lambda name: topics[name].topic_id if name in topics else ZERO_UUID, partial(strays.belongs, core)
     )
-    if core.voter is not None:
-        yield from strays.doubt(core)
+    yield from strays.doubt(core)
     losses.first = None
     lacking = losses.count > lost or core.logs.gaps or any(map(core.logs.is_damaged, core.logs.failed))
     if core.peers is not None and lacking:

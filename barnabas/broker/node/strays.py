@@ -31,8 +31,11 @@ def doubt(core: Core) -> Job[None]:
 
     The epoch of a batch stands outside of its sum, and a start that walks a log learns it from there. A leader that
     believed a flipped bit of it would have its followers cut all that they have behind that place. What a majority of
-    controllers has decided is not forgotten, so no epoch of a leader is later than the one that this broker knows.
+    controllers has decided is not forgotten, so no epoch of a leader is later than the one that this broker knows. A
+    controller that decides alone may have forgotten.
     """
+    if core.voter is None:
+        return
     for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
         state = core.image.partition(key.topic, key.partition)
         others = state is not None and log.topic_id == state.topic_id and len(state.replicas) > 1
