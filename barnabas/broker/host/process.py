@@ -44,9 +44,10 @@ async def _find_voters(config: BrokerConfig) -> None:
     from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
     from barnabas.broker.host.voters import find_voters
 
+    secret = read_secret(config.barnabas_cluster_secret_file)
     loop = asyncio.get_running_loop()
     leaving = loop.create_task(asked_to_end(loop).wait())
-    finding = loop.create_task(find_voters(config, read_secret(config.barnabas_cluster_secret_file)))
+    finding = loop.create_task(find_voters(config, secret))
     await asyncio.wait((finding, leaving), return_when=asyncio.FIRST_COMPLETED)
     leaving.cancel()
     if finding.done():

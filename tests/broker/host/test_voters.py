@@ -17,6 +17,7 @@ from barnabas.broker.host.voters import find_voters
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ConfigError
 from tests.broker.host.test_peer_channel import SECRET, one_broker, port_between
+from tests.cli.process import run
 
 if TYPE_CHECKING:
     from barnabas.broker.host.several import Several
@@ -164,6 +165,25 @@ async def test_a_process_asks_before_it_opens_anything_and_then_serves(tmp_path:
         serves.terminate()
         await serves.stdout.read()
         assert await serves.wait() == 0
+
+
+def test_a_process_whose_secret_cannot_be_used_says_that_alone(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a" * 64)
+    secret.chmod(0o644)
+    config = tmp_path / "broker.properties"
+    config.write_text(
+        "node.id=2\nprocess.roles=broker\n"
+        f"controller.quorum.bootstrap.servers={DEAD}\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,BROKERS://127.0.0.1:0\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT\n"
+        "inter.broker.listener.name=BROKERS\n"
+        f"barnabas.cluster.id=c\nbarnabas.cluster.secret.file={secret}\nlog.dirs={tmp_path / 'data'}\n"
+    )
+    ended = run("broker", "--config", str(config))
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert "others may use it (mode 0644); make it yours alone: chmod 600" in ended.stderr
 
 
 async def test_a_broker_inside_a_program_asks_nobody(tmp_path: Path) -> None:
