@@ -75,7 +75,7 @@ def drain(admin: Admin, node_id: int, as_json: bool) -> int:
                 left = sum(_has(one, node_id) for one in there)
         except KeyboardInterrupt:
             progress.clear()
-            say(f"{some(left, 'partition')} of broker {node_id} are left, those on their way arrive; drain it again")
+            say(f"broker {node_id} has {some(left, 'partition')} left, those on their way arrive; drain it again")
             raise
     if as_json:
         say_json(broker=node_id, moved=before, left=0)
@@ -171,7 +171,9 @@ def _begin(admin: Admin, moves: Mapping[TopicPartition, Sequence[int] | None], *
         answers = admin.alter_partition_reassignments(moves, may_resize=may_resize)
         refused = [error for error in answers.values() if error is not None and (may_resize or not _resizes(error))]
         if refused:
-            raise BarnabasError("; ".join(map(told, refused)))
+            begun = sum(error is None for error in answers.values())
+            rest = [f"{some(begun, 'other partition')}: begun as asked for"] if begun else []
+            raise BarnabasError("; ".join([*map(told, refused), *rest]))
 
 
 def _resizes(error: BarnabasError) -> bool:

@@ -11,12 +11,21 @@ import pytest
 
 from barnabas import Admin, Consumer, NewTopic, Producer
 from barnabas.cli.cluster_files import grown, plan_for, plan_of, shrunk
-from barnabas.cli.cluster_moves import AT_ONCE_MAX, LATE_LOOKS, Lies, NoSuchBroker, Undrainable, drain, moves_off
+from barnabas.cli.cluster_moves import (
+    AT_ONCE_MAX,
+    LATE_LOOKS,
+    Lies,
+    NoSuchBroker,
+    Undrainable,
+    drain,
+    moves_off,
+    reassign,
+)
 from barnabas.cli.cluster_moves import plan_of as read_plan
 from barnabas.cli.cluster_verbs import Refused, steer
 from barnabas.client.cluster_views import ClusterDescription, QuorumDescription, QuorumReplica, Reassignment
 from barnabas.net.topology import PartitionInfo, TopicInfo
-from barnabas.protocol.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.cli.process import run
 from tests.cli.test_cluster_up import Up
@@ -117,6 +126,23 @@ def test_nobody_is_sent_to_remove_a_controller(
     assert "1 partition moved to others; it stays, for it is a controller\n" in capsys.readouterr().out
 
 
+def test_what_of_a_plan_is_begun_beside_what_is_refused_is_said(tmp_path: Path) -> None:
+    class Strict(Fake):
+        def alter_partition_reassignments(
+            self, moves: dict[TopicPartition, tuple[int, ...]], *, may_resize: bool
+        ) -> dict[TopicPartition, KafkaError | None]:
+            fault = KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "t-1")
+            return {where: fault if 9 in replicas else None for where, replicas in moves.items()}
+
+    parts = [{"topic": "t", "partition": number, "replicas": [to]} for number, to in enumerate((4, 9, 4))]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({"partitions": parts}))
+    with pytest.raises(BarnabasError) as told:
+        reassign(cast("Admin", Strict(3)), file, verify=False, cancel=False, as_json=False)
+    assert "INVALID_REPLICA_ASSIGNMENT(39): t-1" in str(told.value)
+    assert str(told.value).endswith("; 2 other partitions: begun as asked for")
+
+
 def test_what_ctrl_c_ends_the_next_goes_on_with(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +154,7 @@ def test_what_ctrl_c_ends_the_next_goes_on_with(
     monkeypatch.setattr(SLEEP, interrupted)
     with pytest.raises(KeyboardInterrupt):
         drain(cast("Admin", fake), 3, as_json=False)
-    assert "51 partitions of broker 3 are left, those on their way arrive; drain it again" in capsys.readouterr().out
+    assert "broker 3 has 51 partitions left, those on their way arrive; drain it again" in capsys.readouterr().out
     monkeypatch.setattr(SLEEP, fake.arrive)
     assert drain(cast("Admin", fake), 3, as_json=False) == 0
     assert [len(moves) for moves in fake.begun] == [AT_ONCE_MAX, 1], "those on their way are not sent again"
