@@ -21,6 +21,17 @@ OFFSETS_MAX: Final = 2**31
 Learn = Callable[[BatchHeader], None]
 
 
+class _Doubted(NamedTuple):
+    """A batch that begins behind a gap, as after a compaction: where it lies, and the offset after the one before it.
+
+    If the next one begins below its end, and not below the end of the one before, it is this one whose offset is wrong.
+    """
+
+    position: int
+    log_end: int
+    header: BatchHeader
+
+
 class Walked(NamedTuple):
     """How far the batches of a segment are good: position in the file (bytes), and the offset after the last."""
 
@@ -46,20 +57,37 @@ def rebuild(segment: Segment, index_interval: int, log_end: int, following: int,
     position = 0
     size = segment.size
     good = True
+    doubted: _Doubted | None = None
+
+    def take(position: int, header: BatchHeader) -> None:
+        segment.note(position, header.size, header.last_offset, header.max_timestamp, index_interval)
+        learn(header)
+
     while position < size and good:
         start = position
         view = yield from patient(lambda start=start: window_at(segment.file, start, size))  # type: ignore[misc]
         for at, header in batches_in(view):
-            good = log_end <= header.base_offset <= header.last_offset < following and crc_ok(view, at, header.size)
+            whole = header.base_offset <= header.last_offset < following and crc_ok(view, at, header.size)
+            good = whole and log_end <= header.base_offset
             if not good:
+                if doubted is not None and whole and doubted.log_end <= header.base_offset:
+                    position, log_end, _ = doubted
+                    doubted = None
                 break
-            segment.note(position, header.size, header.last_offset, header.max_timestamp, index_interval)
-            learn(header)
+            if doubted is not None:
+                take(doubted.position, doubted.header)
+                doubted = None
+            if log_end < header.base_offset:
+                doubted = _Doubted(position, log_end, header)
+            else:
+                take(position, header)
             log_end = header.next_offset
             position = start + at + header.size
         if position == start:
             good = False
         yield None
+    if doubted is not None:
+        take(doubted.position, doubted.header)
     segment.close_times()
     return Walked(position, log_end)
 

@@ -153,6 +153,32 @@ def test_garbage_behind_the_last_batch_is_cut(world):
     assert append(log, b"z").first_offset == 60
 
 
+@pytest.mark.parametrize("bit", [1, 4, 64])
+def test_the_log_ends_before_an_offset_that_is_too_high(world, bit):
+    """The next one is below it, and yet the right one: what is between would be missed by nobody."""
+    log = world.new_log()
+    for value in (b"0", b"1", b"2", b"3", b"4"):
+        append(log, value)
+    size = log.size_bytes // 5
+    world.run(log.close())
+    put_back(world, f"t-0/{0:020d}.log", lambda data: data[: 2 * size + 7] + bytes([2 ^ bit]) + data[2 * size + 8 :])
+    log = world.open_log(clean=False)
+    assert log.log_end_offset == 2
+    assert [one.value for one in everything(world, log)] == [b"0", b"1"]
+
+
+def test_a_gap_alone_ends_nothing(world):
+    log = world.new_log()
+    for value in (b"0", b"1", b"2", b"3", b"4"):
+        append(log, value)
+    size = log.size_bytes // 5
+    world.run(log.close())
+    put_back(world, f"t-0/{0:020d}.log", lambda data: data[:size] + data[2 * size : 3 * size] + data[4 * size :])
+    log = world.open_log(clean=False)
+    assert log.log_end_offset == 5
+    assert [one.value for one in everything(world, log)] == [b"0", b"2", b"4"]
+
+
 def test_offsets_must_rise(world):
     log = filled(world, 1)
     one = log.active.size
