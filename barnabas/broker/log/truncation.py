@@ -35,7 +35,8 @@ _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 def truncate_to(log: LogView, offset: int) -> Change | None:
     """Drop every batch that ends at or after `offset`; None if there is none.
 
-    The log then ends at `offset`, or where a batch began that contained it.
+    The log then ends at `offset`, or where a batch began that contained it; where what goes began behind a gap around
+    `offset`, before that: the first that goes may have been there, and have had a wrong offset.
 
     The high watermark, the recovery point and the log start come down with the end; producer state is rebuilt from
     the newest snapshot that is left.
@@ -54,13 +55,13 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     segment.times  # noqa: B018  to be loaded
     max_timestamp, max_offset = -1, segment.base
     unindexed = 0
-    log_end = offset
+    log_end = kept_end = offset
     for position, header in scan(segment.file, end, segment.size):
         if header.last_offset >= offset:
             end = position
-            log_end = min(header.base_offset, offset)
+            log_end = min(header.base_offset, kept_end)
             break
-        end = position + header.size
+        end, kept_end = position + header.size, header.next_offset
         unindexed += header.size
         if header.max_timestamp > max_timestamp:
             max_timestamp, max_offset = header.max_timestamp, header.last_offset
