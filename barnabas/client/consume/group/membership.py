@@ -257,6 +257,11 @@ class Membership(Standing):
     # ---- syncing --------------------------------------------------------------------------------------------------
 
     def _send_sync(self, assigned: list[SyncGroupRequestAssignment], now_ms: int) -> None:
+        if not self._coordinator.known:  # lost while the join lasted, as the answer to a commit may show
+            told = f"group {self.config.group_id}: SyncGroup: its coordinator is looked for"
+            fault = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, told)
+            self._on_refused(fault, now_ms, again=True)
+            return
         self.state = State.SYNCING
         self._coordinator.busy = True
         request = SyncGroupRequest(

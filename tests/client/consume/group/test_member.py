@@ -132,6 +132,28 @@ def test_a_refused_sync_joins_again(code: int) -> None:
     assert one.owned() == {T0, T1}
 
 
+def test_a_coordinator_that_is_lost_while_a_join_lasts_is_looked_for_and_joined_anew() -> None:
+    """As the answer to a commit shows, on another connection: the join was answered, and the sync went nowhere."""
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK)
+    answered = cluster.group.join
+    lost: list[Node | None] = []
+
+    def losing(request: JoinGroupRequest, now_ms: int, answer: Any) -> Any:
+        def lose(told: JoinGroupResponse) -> None:
+            if told.leader and not lost:
+                lost.append(one.group.coordinator.node)
+                one.group.coordinator.heard(ErrorCode.NOT_COORDINATOR, "OffsetCommit", now_ms)
+            answer(told)
+
+        return answered(request, now_ms, lose)
+
+    cluster.group.join = losing
+    cluster.settle(one)
+    assert lost
+    assert one.owned() == {T0, T1}
+
+
 def test_a_coordinator_nobody_has_yet_is_looked_for_and_told_of() -> None:
     cluster = Cluster({"t": 2})
     cluster.refuse[FindCoordinatorRequest] = lambda _: FindCoordinatorResponse(
