@@ -29,8 +29,12 @@ _OF_A_PROCESS: Final = (
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
 _BACK_MS_MAX: Final = 3000
-_FLIPS_LATER_MS: Final = 500
 _SLOW_MS: Final = (300, 1500, 3000)
+_LEAST: Final = 5
+"""Of all that is planned so much happens, later if need be."""
+_MADE_UP: Final = (75, 90, 99)
+"""When it is seen to that it does, in hundredths of the time that there is."""
+_LATER_MS: Final = 500
 
 
 class Adversary:
@@ -65,6 +69,8 @@ class Adversary:
         self._synced = synced
         self._healed = False
         self._waiting: list[Fault] = []
+        self._passed_over: list[Fault] = []
+        self._done = 0
         self._isrs: dict[TopicPartition, tuple[str, ...]] = {}
         self._deeds: dict[str, Callable[[Fault, BrokerProcess], None]] = {
             faults.KILL: self._kill,
@@ -91,11 +97,31 @@ class Adversary:
             faults.DIRECTORY: self._directory,
         }
 
-    def plan(self, planned: list[Fault]) -> None:
+    def plan(self, planned: list[Fault], duration_ms: int) -> None:
         """Have them happen when their time comes."""
         for fault in planned:
             begin = self._wait if fault.waits else self._begin
             self._world.at(fault.at_ms * MS, partial(begin, fault))
+        for part in _MADE_UP:
+            late_ms = duration_ms * part // 100
+            later = sum(1 for one in planned if one.at_ms >= late_ms and not one.waits)
+            self._world.at(late_ms * MS, partial(self._make_up, later))
+
+    def _make_up(self, later: int) -> None:
+        """What waited in vain, and what found nobody to hit, happens now where too little has happened so far."""
+        lacking = _LEAST - self._done - later
+        some = [*self._waiting, *self._passed_over][: max(lacking, 0)]
+        self._waiting, self._passed_over = (
+            [one for one in those if one not in some] for those in (self._waiting, self._passed_over)
+        )
+        for fault in some:
+            self._insist(fault)
+
+    def _insist(self, fault: Fault) -> None:
+        done = self._done
+        self._begin(fault)
+        if self._done == done and not self._healed:
+            self._world.after(_LATER_MS * MS, partial(self._insist, fault))
 
     def _wait(self, fault: Fault) -> None:
         self._waiting.append(fault)
@@ -154,6 +180,7 @@ class Adversary:
         if self._healed:
             return
         if fault.kind in faults.KINDS_OF_MEMBERS:
+            self._done += 1
             self._world.note(f"fault: {fault.kind} {fault.node} for {fault.for_ms} ms")
             self._world.count(f"fault: {fault.kind}")
             self._hit(self._members[fault.node], fault)
@@ -161,15 +188,15 @@ class Adversary:
         broker = self._brokers[fault.node or self._brokers.active]
         if fault.kind == faults.FLIP and not (broker.runs and self._brokers.in_sync):
             # They are few: none is to be passed over.
-            self._world.after(_FLIPS_LATER_MS * MS, partial(self._begin, fault))
+            self._world.after(_LATER_MS * MS, partial(self._begin, fault))
             return
-        if fault.kind in _OF_A_PROCESS and not broker.runs:
+        beyond = fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync
+        away = fault.kind in _OF_A_PROCESS and not broker.runs
+        if away or (fault.kind == faults.STOP and broker.stops) or beyond:
+            self._world.count("losses that would be beyond the model", beyond and not away)
+            self._passed_over.append(fault)
             return
-        if fault.kind == faults.STOP and broker.stops:
-            return
-        if fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync:
-            self._world.count("losses that would be beyond the model")
-            return
+        self._done += 1
         self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
         self._world.count(f"fault: {fault.kind}")
         self._deeds[fault.kind](fault, broker)

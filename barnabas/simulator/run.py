@@ -189,7 +189,7 @@ class _Run:
             broker.start()
         for client in self.clients:
             client.start()
-        self.adversary.plan(plan.faults)
+        self.adversary.plan(plan.faults, plan.duration_ms)
         world.run(plan.duration_ms * MS)
         self.adversary.heal()
         healed_ns = world.now_ns

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from barnabas.simulator.plan import SEVERAL, draw
-from barnabas.simulator.run import LEAST, play
+from barnabas.simulator.run import LEAST, Outcome, play
 from barnabas.simulator.search import Found
 
 SEEDS: Final = 200
@@ -26,6 +26,11 @@ def test_a_broker_that_stands_alone_holds(first: int) -> None:
     held(first, 1)
 
 
+def happened(outcome: Outcome) -> int:
+    """How many faults there were."""
+    return sum(times for what, times in outcome.reached.items() if what.startswith("fault: "))
+
+
 def held(first: int, brokers: int) -> None:
     found = Found()
     for seed in range(first, first + PIECE):
@@ -34,4 +39,5 @@ def held(first: int, brokers: int) -> None:
         assert outcome.broken is None, f"barnabas simulate --seeds 1 --seed {seed} --brokers {brokers}"
         assert outcome.acknowledged >= 3 * LEAST
         assert outcome.virtual_ms >= 60_000
+        assert brokers == 1 or happened(outcome) >= 5
     assert found.reached["operations parked"]
