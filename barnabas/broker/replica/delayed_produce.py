@@ -2,7 +2,7 @@
 
 Cases, per pending partition:
     A  not hosted here any more, or its disk failed     resolved, with that error
-    B  not led here any more, or not all the time since resolved, NOT_LEADER_OR_FOLLOWER
+    B  not led here any more, or cut off since          resolved, NOT_LEADER_OR_FOLLOWER
     C1 the high watermark has reached what was written  resolved, NONE
     C2 it has, but the ISR fell below the minimum       resolved, NOT_ENOUGH_REPLICAS_AFTER_APPEND
     D  it has not                                       pending
