@@ -264,8 +264,8 @@ class QuorumLog:
         covered_bytes = self._bytes_since_snapshot
         now_ms = self._clock.now_ms()
         data = yield from snapshot_of(image, now_ms)
-        if self._installing or mark.end <= self._start.end:
-            return  # a newer one came meanwhile
+        if self._installing or mark.end <= self._start.end or not data:
+            return  # a newer one came meanwhile; or nothing but the begin of an epoch is committed, much as has come
         gate = Gate()
         self._disk.write_atomic(f"{DIRECTORY}/{_named(mark).name}", data, gate.open)
         yield from wait(gate)

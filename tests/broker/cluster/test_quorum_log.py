@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.quorum_log import QuorumLog
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.broker.raft.world import Mark, NotInstalled
@@ -86,3 +87,15 @@ def test_a_snapshot_for_which_there_is_no_room_leaves_the_log_as_it_was() -> Non
             assert "no space left" in str(refused[0]).lower()
             assert (log.start, log.end) == (Mark(0, 0), Mark(1, 1))
         told.clear()
+
+
+def test_no_snapshot_is_written_of_nothing_which_a_start_would_take_for_broken() -> None:
+    disk = MemoryDisk()
+    log = QuorumLog(disk, Clock(), lambda each: None, 1)
+    run(disk, log.load())
+    log.begin_epoch(1, 7)
+    log.commit(1)
+    assert log.snapshot_due, "much has come since, of which nothing is committed"
+    run(disk, log.snapshot(Image(), Mark(1, 1)))
+    assert log.held is None
+    run(disk, QuorumLog(disk, Clock(), lambda each: None, 1).load())
