@@ -629,6 +629,16 @@ def test_who_hears_what_was_committed_as_it_begins_to_lead_commits_nothing() -> 
         see([check_of("Minimum")], [*begins, Looked("b", 1, P, 2, 3)])
 
 
+def test_who_hears_in_one_turn_that_others_are_in_sync_and_no_more_may_have_committed_between() -> None:
+    alone: list[Event] = [decided((0, 0), "b", "b"), led("b", 0, "b"), Looked("b", 1, P, 0, 3), Looked("b", 1, P, 0, 4)]
+    both: list[Event] = [decided((0, 1), "b", "bc"), decided((2, 2), "b", "b"), led("b", 2, "b")]
+    see([check_of("Minimum")], [*alone, *both, Looked("b", 1, P, 2, 4)])
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*alone, *both, Looked("b", 1, P, 2, 4), Looked("b", 1, P, 3, 4)])
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*alone, Looked("b", 1, P, 2, 4)])
+
+
 def test_controllers_that_keep_every_promise_pass() -> None:
     see(all_checks(), QUORUM)
 

@@ -1,13 +1,14 @@
 """Minimum: nothing is committed while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966).
 
 Who leads, with too few, may hear in the same turn of what the leader before him has committed: that is nothing new.
+Nor does he commit with too few who hears in one turn that others are in sync, and no more.
 """
 
 from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Gone, Led, Looked
+from barnabas.simulator.history import Decided, Gone, Led, Looked
 from barnabas.simulator.world import Broken
 
 
@@ -18,13 +19,19 @@ class Minimum(Check):
         self._led: dict[tuple[str, TopicPartition], tuple[int, Led]] = {}
         self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self.rules = {Led: self._leads, Looked: self._looked, Gone: self._gone}
+        self._decided: dict[tuple[str, TopicPartition], int] = {}
+        """The largest ISR that a leader was to hear of since he was last seen to hear of one."""
+        self.rules = {Decided: self._decides, Led: self._leads, Looked: self._looked, Gone: self._gone}
+
+    def _decides(self, event: Decided) -> None:
+        key = event.leader, event.partition
+        self._decided[key] = max(self._decided.get(key, 0), len(event.isr))
 
     def _leads(self, event: Led) -> None:
         key = event.broker, event.partition
         most, before = self._led.get(key, (0, event))
         same = (before.incarnation, before.leader_epoch) == (event.incarnation, event.leader_epoch)
-        self._led[key] = max(most if same else 0, len(event.isr)), event
+        self._led[key] = max(most if same else 0, len(event.isr), self._decided.pop(key, 0)), event
 
     def _gone(self, event: Gone) -> None:
         self._stands.pop((event.broker, event.partition), None)
