@@ -5,6 +5,9 @@ first, each with its indexes. A sync that failed is never repeated: the kernel m
 write and would report success the second time. The log refuses writes from then on. An index that could not be written
 (a full disk) is another matter: it is written with the next sync, and until then the recovery point that is saved does
 not pass its segment (`SmallFiles.recovery_point_to_save`).
+
+With its first bytes a log has on the device whose it is (Kafka: `UnifiedLog.maybeFlushMetadataFile`, at the first
+append). Records that a power failure cannot take would else be taken for those of a later topic of that name.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from barnabas.broker.jobs import Gate
+from barnabas.broker.log import checkpoint
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change, LogView, forget_orphan, holds
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -26,7 +30,7 @@ Durable = Callable[[KafkaError | None], None]
 class Flusher:
     """The syncs of one log."""
 
-    __slots__ = ("_again", "_cuts", "_done", "_log", "_running", "_waiters")
+    __slots__ = ("_again", "_cuts", "_done", "_log", "_running", "_waiters", "is_named")
 
     def __init__(self, log: LogView) -> None:
         self._log = log
@@ -36,6 +40,8 @@ class Flusher:
         self._done = 0
         """So many of the log's first segments are sealed and on the device: a roll does not look at them again."""
         self._waiters: list[tuple[int, Durable]] = []
+        self.is_named = False
+        """Whether the device knows which topic's log it is; the next sync brings it there, if not."""
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
         """See `Log.when_durable`."""
@@ -108,8 +114,8 @@ class Flusher:
             return
         segment = work.pop(0)
         files = [] if segment is log.active else segment.index_files()
-        size = segment.size
-        missing = 1 + len(files)
+        size, topic_id, is_named = segment.size, log.topic_id, self.is_named
+        missing = 1 + len(files) + (not is_named)
         sync_error: OSError | None = None
         indexes_saved = bool(files)
 
@@ -125,6 +131,12 @@ class Flusher:
                 log.unwritten(path, error)
             else:
                 forget_orphan(log, segment, path)
+            arrived()
+
+        def named(error: OSError | None) -> None:
+            if error is not None:
+                log.unwritten(metadata, error)
+            self.is_named = error is None and log.topic_id == topic_id
             arrived()
 
         def arrived() -> None:
@@ -149,6 +161,9 @@ class Flusher:
             return
         for path, data in files:
             log.disk.write_atomic(path, data, partial(written, path))
+        if not is_named:
+            metadata = f"{log.directory}/{checkpoint.PARTITION_METADATA_FILE}"
+            log.disk.write_atomic(metadata, checkpoint.format_partition_metadata(topic_id), named)
 
     def _finish(self, target: int) -> None:
         """Tell those who waited for what is durable now, and go on if there is more.

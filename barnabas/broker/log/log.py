@@ -686,16 +686,17 @@ class Log:
         self.adopt(Change(segments=[Segment.create(self.disk, self.directory, 0, now_ms)]))
         self.set_topic_id(self.topic_id)
 
-    def set_topic_id(self, topic_id: bytes) -> None:
-        """Note down whose log it is, without a sync: a log that does not know is that of the topic of its name.
+    def set_topic_id(self, topic_id: bytes, *, durable: bool = False) -> None:
+        """Note down whose log it is; unless it is to be `durable` now, the first sync of its records sees to that.
 
         Syncs for ten thousand new partitions would keep the disk busy for many seconds.
         """
         self.topic_id = topic_id
+        self._flusher.is_named = topic_id == ZERO_UUID
         if topic_id == ZERO_UUID:
             return
         path = f"{self.directory}/{checkpoint.PARTITION_METADATA_FILE}"
-        self.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id), lambda _: None, durable=False)
+        self.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id), lambda _: None, durable=durable)
 
     def recover(
         self,
@@ -708,8 +709,11 @@ class Log:
         cleaned_to: int = -1,
         closing: ClosingFiles | None = None,
         report: Report | None = None,
+        named: bool = True,
     ) -> Job[None]:
         """Open what lies on disk, see `recovery.recover`; `report` is told of what is lost, else `losses`.
+
+        A log that is not `named` is left so: whose it is, is not decided yet.
 
         Where `flush.messages` asks for it, what an end that was not clean left without a sync gets one first: it may be
         told as durable from now on, to a producer that sends it again above all.
@@ -726,6 +730,7 @@ class Log:
             self._room.indexes,
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
+        self._flusher.is_named = not named or recovery_point > 0 or self.topic_id == ZERO_UUID
         opened = yield from recovery.recover(found, clean, noted, closing)
         self.adopt(opened._replace(cleaned_to=min(cleaned_to, opened.log_end_offset or 0)))
         if max(recovery_point, log_start_offset, high_watermark, cleaned_to) > self.log_end_offset:

@@ -52,7 +52,8 @@ class LogManager:
         failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
-        unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure.
+        unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure;
+            nothing is written there before `believe` or `stray`.
         gaps: logs that lack records in their midst or at their beginning, by what a start found, and from where on.
         room: how many producers they remember, how many segments there are, and what their indexes take.
         cleaner: what is compacted, and what cannot be.
@@ -193,6 +194,7 @@ class LogManager:
                 cleaned_to=noted(checkpoint.CLEANER_FILE, -1),
                 closing=closing,
                 report=lacking.before(self.disk, str(partition), self.losses.report),
+                named=named != ZERO_UUID,
             )
         except Exception:
             log.release()
@@ -202,10 +204,11 @@ class LogManager:
             self.gaps[partition] = known
         elif known >= 0:  # what is gone was its end: it is seen by what is left
             lacking.forget(self.disk, str(partition))
-        if named != topic_id:
-            log.set_topic_id(topic_id)
+        if named == ZERO_UUID:
             if log.log_end_offset:
                 self.unnamed.add(partition)
+            else:
+                log.set_topic_id(topic_id)
         return log
 
     def _new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
@@ -310,6 +313,12 @@ class LogManager:
             name,
         )
 
+    def believe(self, partition: TopicPartition) -> None:
+        """A log that did not say whose it is, is that of the topic which has the name, and says so from now on."""
+        self.unnamed.discard(partition)
+        log = self.logs[partition]
+        log.set_topic_id(log.topic_id, durable=True)
+
     def doubt(self, partition: TopicPartition, offset: int, reason: str) -> None:
         """A log that is open is not believed from `offset` on: it is to be cut there, and fetched anew from others."""
         log, known = self.logs[partition], self.gaps.get(partition, offset)
@@ -335,6 +344,7 @@ class LogManager:
     def _set_aside(self, log: Log, suffix: str, topic_id: bytes) -> str:
         partition = log.topic_partition
         self.gaps.pop(partition, None)
+        self.unnamed.discard(partition)
         del self.logs[partition]
         log.release(self._housekeeping.close)
         return self._rename(partition, topic_id, suffix)

@@ -56,6 +56,10 @@ class LogView(Protocol):
         """Whose log it is."""
 
     @property
+    def topic_id(self) -> bytes:
+        """Of which topic of that name it is (all zero: not known)."""
+
+    @property
     def config(self) -> TopicConfig:
         """The topic's settings."""
 

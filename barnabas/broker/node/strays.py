@@ -63,6 +63,8 @@ def clear(core: Core) -> Job[None]:
         state = topic.partitions.get(key.partition) if topic is not None and is_known else None
         is_here = state is not None and core.config.node_id in state.replicas
         if is_here and not (key in unnamed and state is not None and others_have_all(state, core.config.node_id)):
+            if key in unnamed:
+                core.logs.believe(key)
             continue
         with contextlib.suppress(KafkaError):  # said already; all else serves
             if is_here:
@@ -73,4 +75,3 @@ def clear(core: Core) -> Job[None]:
             else:
                 core.logs.stray(key)
         yield None
-    unnamed.clear()

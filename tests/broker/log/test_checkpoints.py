@@ -236,6 +236,10 @@ def test_a_directory_without_its_id_is_that_of_the_topic_of_its_name(world):
     manager = killed(world, manager)
     log = manager.logs[KEY]
     assert (log.topic_id, log.log_start_offset) == (TOPIC_ID, 2)
+    append(log, b"d")
+    world.run(log.flush())
+    assert not world.disk.exists("t-0/partition.metadata"), "it may be another's yet"
+    manager.believe(KEY)
     world.settle()
     assert world.disk.exists("t-0/partition.metadata")
 

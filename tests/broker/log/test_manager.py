@@ -241,12 +241,14 @@ def test_the_checkpoints_of_many_logs_are_made_in_steps(memory, monkeypatch):
 
 @pytest.mark.parametrize("kept", [0, 1, 9, 10, 20, 21, 42])
 def test_a_log_whose_topic_id_was_torn_is_that_of_the_topic_of_its_name(memory, kept):
-    """Nothing waits for that file, so a power failure may take its end; it is written anew."""
+    """Nothing waits for that file before the first sync, so a power failure may take its end; it is written anew."""
     manager = manager_of(memory)
     config = TopicConfig(flush_messages=1)
     append(manager.create(T0, TOPIC_ID, config), b"a")
     memory.settle()
-    memory.disk.crash(lambda path, synced, size: kept if path.endswith("partition.metadata") else synced)
+    whole = memory.disk.load("t-0/partition.metadata")
+    memory.disk.write_atomic("t-0/partition.metadata", whole[:kept])
+    memory.disk.crash()
     manager = manager_of(memory)
     memory.run(manager.load())
     assert manager.logs[T0].topic_id == ZERO_UUID
@@ -259,6 +261,47 @@ def test_a_log_whose_topic_id_was_torn_is_that_of_the_topic_of_its_name(memory, 
     with pytest.raises(KafkaError) as caught:
         manager.create(T0, bytes(15) + b"x", config)
     assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+@pytest.mark.parametrize("synced", ["by its first sync", "by the start after a kill", "though the sync began without"])
+def test_a_power_failure_that_leaves_a_record_leaves_whose_it_is(memory, synced):
+    """The record was there, and its log that of whichever topic had the name by then."""
+    config = TopicConfig(flush_messages=1)
+    manager = manager_of(memory)
+    if synced == "by the start after a kill":
+        append(manager.create(T0, TOPIC_ID, TopicConfig()), b"a")
+        memory.settle()
+        manager = restart(memory, manager, clean=False, topic=config)
+    elif synced == "by its first sync":
+        append(manager.create(T0, TOPIC_ID, config), b"a")
+    else:
+        log = manager.create(T0, ZERO_UUID, config)
+        append(log, b"a")
+        log.set_topic_id(TOPIC_ID)
+        memory.settle()
+        append(log, b"b")
+    memory.settle()
+    memory.disk.crash()
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert manager.logs[T0].log_end_offset
+    assert manager.logs[T0].topic_id == TOPIC_ID
+
+
+def test_a_sync_is_done_though_whose_the_log_is_cannot_be_noted_and_the_next_one_tries_again(memory):
+    log = manager_of(memory).create(T0, TOPIC_ID, TopicConfig(flush_messages=1))
+    memory.settle()
+    memory.disk.faults.bad_syncs.add("t-0/partition.metadata")
+    append(log, b"a")
+    memory.settle()
+    assert (log.recovery_point, log.losses.failed_writes) == (1, 1)
+    memory.disk.faults.bad_syncs.clear()
+    append(log, b"b")
+    memory.settle()
+    memory.disk.crash()
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert manager.logs[T0].topic_id == TOPIC_ID
 
 
 def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(world):

@@ -188,7 +188,7 @@ def test_where_the_system_does_not_say_which_boot_it_is_a_clean_stop_alone_shows
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_log_that_lost_its_topic_id_is_not_taken_for_that_of_a_later_topic(three, end, caplog):
-    """Nothing syncs `partition.metadata`; the same epochs and offsets told nobody that the records were others."""
+    """The same epochs and offsets told nobody that the records were others."""
     three.create(replicas={0: [2, 3]}, flush_messages=1)
     assert three.put(b"of the old one").error_code == 0
     three.advance(1000)
@@ -199,7 +199,7 @@ def test_a_log_that_lost_its_topic_id_is_not_taken_for_that_of_a_later_topic(thr
     else:
         three.kill(3, power=True)
     three.until(lambda: not three[CONTROLLER].core.image.is_alive(3))
-    assert three.disks[3].load("t-0/partition.metadata") == b""
+    three.disks[3].write_atomic("t-0/partition.metadata", b"")
     three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("t")]), 6)
     three.create(replicas={0: [2, 3]})
     for value in (b"first", b"second"):
@@ -215,9 +215,22 @@ def test_the_only_log_of_a_partition_is_kept_though_it_lost_its_topic_id(three):
     three.create(replicas={0: [3]}, flush_messages=1)
     assert three.put(b"first").error_code == 0
     three.kill(3, power=True)
-    assert three.disks[3].load("t-0/partition.metadata") == b""
+    three.disks[3].write_atomic("t-0/partition.metadata", b"")
     back(three, 3)
     assert len(three[3].values()) == 1
+
+
+def test_records_on_the_device_are_not_those_of_a_later_topic_that_nobody_else_has(three):
+    """Nothing synced `partition.metadata`: the only replica of the new one led with the records of the old one."""
+    three.create(replicas={0: [3]}, flush_messages=1)
+    assert three.put(b"of the old one").error_code == 0
+    three.kill(3, power=True)
+    three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    three.create(replicas={0: [3]})
+    three.until(lambda: not three[CONTROLLER].core.image.is_alive(3))
+    three.start(3)
+    three.until(lambda: three.leader() == 3)
+    assert three[3].values() == []
 
 
 def test_what_a_follower_had_to_cut_is_no_loss_of_a_later_start(three):
