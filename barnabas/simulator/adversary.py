@@ -115,13 +115,7 @@ class Adversary:
             [one for one in those if one not in some] for those in (self._waiting, self._passed_over)
         )
         for fault in some:
-            self._insist(fault)
-
-    def _insist(self, fault: Fault) -> None:
-        done = self._done
-        self._begin(fault)
-        if self._done == done and not self._healed:
-            self._world.after(_LATER_MS * MS, partial(self._insist, fault))
+            self._begin(fault, insists=True)
 
     def _wait(self, fault: Fault) -> None:
         self._waiting.append(fault)
@@ -176,30 +170,35 @@ class Adversary:
             member.resume()
             member.restart()
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, fault: Fault, *, insists: bool = False) -> None:
+        """Where it finds nobody to hit it is tried again, if somebody insists, and passed over else; flips are few."""
         if self._healed:
             return
         if fault.kind in faults.KINDS_OF_MEMBERS:
-            self._done += 1
-            self._world.note(f"fault: {fault.kind} {fault.node} for {fault.for_ms} ms")
-            self._world.count(f"fault: {fault.kind}")
+            self._note(fault, str(fault.node))
             self._hit(self._members[fault.node], fault)
             return
         broker = self._brokers[fault.node or self._brokers.active]
-        if fault.kind == faults.FLIP and not (broker.runs and self._brokers.in_sync):
-            # They are few: none is to be passed over.
-            self._world.after(_LATER_MS * MS, partial(self._begin, fault))
-            return
-        beyond = fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync
-        away = fault.kind in _OF_A_PROCESS and not broker.runs
-        if away or (fault.kind == faults.STOP and broker.stops) or beyond:
-            self._world.count("losses that would be beyond the model", beyond and not away)
+        if self._can_hit(fault, broker):
+            self._note(fault, broker.name)
+            self._deeds[fault.kind](fault, broker)
+        elif insists or fault.kind == faults.FLIP:
+            self._world.after(_LATER_MS * MS, partial(self._begin, fault, insists=insists))
+        else:
+            self._world.count("losses that would be beyond the model", fault.kind == faults.POWER and broker.runs)
             self._passed_over.append(fault)
-            return
+
+    def _can_hit(self, fault: Fault, broker: BrokerProcess) -> bool:
+        if fault.kind == faults.FLIP:
+            return broker.runs and self._brokers.in_sync
+        if (fault.kind == faults.STOP and broker.stops) or (fault.kind in _OF_A_PROCESS and not broker.runs):
+            return False
+        return fault.kind != faults.POWER or self._synced or self._brokers.in_sync
+
+    def _note(self, fault: Fault, whom: str) -> None:
         self._done += 1
-        self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
+        self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {whom}")
         self._world.count(f"fault: {fault.kind}")
-        self._deeds[fault.kind](fault, broker)
 
     def _hit(self, member: Member, fault: Fault) -> None:
         if fault.kind == faults.PAUSE_MEMBER:

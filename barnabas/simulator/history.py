@@ -102,7 +102,7 @@ class Copied(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """Where a partition stood after a turn of its broker; told when it has changed."""
+    """Where a partition stood after a turn of its broker; told when it has changed, and behind each `Led`."""
 
     broker: str
     incarnation: int

@@ -62,14 +62,16 @@ class ReplicaWatch:
             found = epochs_of(broker.device, log)
             self._tell(Epochs(broker.name, named, end, tuple(log.epochs.entries), found, is_cut, leads))
 
-    def look(self, broker: BrokerProcess, core: Core) -> None:
-        """A turn is over."""
+    def look(self, broker: BrokerProcess, core: Core) -> list[TopicPartition]:
+        """A turn is over; gives the partitions of which `Led` was told."""
+        told: list[TopicPartition] = []
         me, led, incarnations = broker.node_id, self._led, broker.machine.world.incarnations
         counts = self._peers is not None
         for key, partition in core.replicas.hosted.online.items():
             if partition.leader_id != me:
                 if key in led:
                     del led[key]
+                    told.append(key)
                     named = incarnations.key(partition.topic_id, key)
                     self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, (), 0, leads=False))
                 continue
@@ -86,9 +88,11 @@ class ReplicaWatch:
             stands = (partition, partition.leader_epoch, partition.isr.committed)
             if led.get(key) != stands:
                 led[key] = stands
+                told.append(key)
                 isr, least = names(partition.isr.committed), partition.effective_min_isr
                 named = incarnations.key(partition.topic_id, key)
                 self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, isr, least))
+        return told
 
     def _look_at_counted(self, broker: BrokerProcess, key: TopicPartition, partition: Partition) -> None:
         """What a leader has heard of its followers' ends; of those that are away or were cut since nothing is told."""

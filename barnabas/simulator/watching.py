@@ -96,8 +96,9 @@ class BrokerWatch:
                 broker.machine.world.count("flips found", found and broker.flipped)
                 broker.flipped = False
             self._groups.look(broker, core)
+        led: list[TopicPartition] = []
         if core.phase is not Phase.HOSTING:  # while it stops it leads until the others have taken over
-            self._replicas.look(broker, core)
+            led = self._replicas.look(broker, core)
         seen, logs = self._seen, core.logs.logs
         rose: list[TopicPartition] = []
         if len(seen) > len(logs):
@@ -105,7 +106,7 @@ class BrokerWatch:
                 self._forget(broker, partition)
         for partition, log in logs.items():
             known, watermark, end = seen.get(partition, _UNSEEN)
-            if known is log and end == log.log_end_offset and watermark == log.high_watermark:
+            if known is log and end == log.log_end_offset and watermark == log.high_watermark and partition not in led:
                 continue
             if known is not log:
                 self._forget(broker, partition)

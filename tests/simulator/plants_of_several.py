@@ -148,7 +148,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joins_before_the_epoch": plant_of_several(
             "A leader takes into the ISR who has not come to where its epoch began.",
             "in sync",
-            16,
+            45,
             (
                 "barnabas.broker.replica.isr_changes:maybe_expand",
                 "and end >= partition.epoch_start_offset",

@@ -639,6 +639,14 @@ def test_who_hears_in_one_turn_that_others_are_in_sync_and_no_more_may_have_comm
         see([check_of("Minimum")], [*alone, Looked("b", 1, P, 2, 4)])
 
 
+def test_who_commits_and_leads_alone_in_a_new_epoch_of_the_same_turn_had_others_in_sync() -> None:
+    both: list[Event] = [led("b", 0, "b", "c"), Looked("b", 1, P, 1, 2)]
+    alone = led("b", 2, "b")
+    see([check_of("Minimum")], [*both, alone, Looked("b", 1, P, 2, 2)])
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*both, alone, Looked("b", 1, P, 1, 2), Looked("b", 1, P, 2, 2)])
+
+
 def test_controllers_that_keep_every_promise_pass() -> None:
     see(all_checks(), QUORUM)
 

@@ -1,7 +1,8 @@
 """Minimum: nothing is committed while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966).
 
 Who leads, with too few, may hear in the same turn of what the leader before him has committed: that is nothing new.
-Nor does he commit with too few who hears in one turn that others are in sync, and no more.
+Nor does he commit with too few who hears in one turn that others are in sync, and no more, or who commits and hears in
+the same turn that they are not, in a new epoch even.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Minimum(Check):
 
     def __init__(self) -> None:
         self._led: dict[tuple[str, TopicPartition], tuple[int, Led]] = {}
+        """How many were in sync at most in the turn that is being looked at, and who is now."""
         self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._decided: dict[tuple[str, TopicPartition], int] = {}
@@ -30,8 +32,8 @@ class Minimum(Check):
     def _leads(self, event: Led) -> None:
         key = event.broker, event.partition
         most, before = self._led.get(key, (0, event))
-        same = (before.incarnation, before.leader_epoch) == (event.incarnation, event.leader_epoch)
-        self._led[key] = max(most if same else 0, len(event.isr), self._decided.pop(key, 0)), event
+        most = most if before.incarnation == event.incarnation else 0
+        self._led[key] = max(most, len(event.isr), self._decided.pop(key, 0)), event
 
     def _gone(self, event: Gone) -> None:
         self._stands.pop((event.broker, event.partition), None)
