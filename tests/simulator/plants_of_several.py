@@ -87,10 +87,16 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             ),
         ),
         "earlier_lives_count": plant_of_several(
-            "Who has come back meanwhile is taken into an ISR for what he had in his earlier life.",
+            "Who has come back meanwhile is taken into an ISR for what he had in his earlier life. So that it comes to "
+            "that often, leaders are late: they name the life in which they heard of somebody first.",
             "lives",
-            168,
+            2,
             ("barnabas.broker.cluster.image:Image.isr_eligible", "broker_epoch in (-1, broker.broker_epoch)", "True"),
+            (
+                "barnabas.broker.replica.remote_replica:RemoteReplica.fetched",
+                "self.broker_epoch = epoch",
+                "self.broker_epoch = epoch if self.broker_epoch < 0 else self.broker_epoch",
+            ),
         ),
         "cut_to_the_watermark": plant_of_several(
             "A follower begins by cutting its log to its high watermark, whatever its leader has.",
