@@ -69,16 +69,14 @@ class DelayedProduce(Parked):
 
     def try_complete(self, now_ms: int) -> bool:
         """Resolve what can be resolved; complete when nothing is pending."""
-        pending = self._pending
-        online = self._hosted.online
+        pending, hosted = self._pending, self._hosted
         for key, written in list(pending.items()):
-            partition = online.get(key)
-            if partition is None:
-                reached, error = False, int(self._hosted.error_of(key))  # case A
-            elif partition is not written.partition or partition.log.cuts != written.cuts:
+            if key not in hosted.online:
+                reached, error = False, int(hosted.error_of(key))  # case A
+            elif not written.is_there(hosted):
                 reached, error = False, int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                reached, error = partition.reached(written.end)
+                reached, error = written.partition.reached(written.end)
             if reached or error:  # cases B, C1, C2
                 del pending[key]
                 self._results[key].error_code = error
