@@ -268,7 +268,9 @@ class Member:
             if not leaving.is_open:  # all may have ended meanwhile
                 leaving.open()
             return
-        if response is None or response.error_code:
+        if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            self._superseded(now_ms)
+        elif response is None or response.error_code:
             self._refused("hear this broker", -1 if response is None else response.error_code, now_ms)
         else:
             self._answers()
@@ -282,6 +284,20 @@ class Member:
         if self._left is not None:  # it was asked to leave meanwhile
             self._next_ms = now_ms
             self._speak(now_ms)
+
+    def _superseded(self, now_ms: int) -> None:
+        """Its node id was registered once more, while it was fenced: it asks to be taken in anew.
+
+        That may have been an answer's loss: what an earlier life, or this one before `disprove`, has asked on another
+        connection, and was read only now. Apache Kafka's broker stays out until it is started again. Where it was
+        another broker of the same id, one of the two is refused once the other is alive.
+        """
+        where, me = self._where.current, self._me.broker_id
+        self._not_yet(
+            f"the controller (node {where}) has registered node {me} again since this broker was: STALE_BROKER_EPOCH"
+        )
+        self.epoch, self.stage = -1, Stage.REGISTERING
+        self._next_ms = now_ms + REFUSED_AGAIN_MS
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
         name, controller = "it does not answer" if code < 0 else name_of(code), self._where.current

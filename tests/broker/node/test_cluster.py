@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE
@@ -679,6 +681,19 @@ def test_a_leader_that_is_cut_off_from_everybody_commits_nothing_more(pair):
     assert agree(pair) == 2
     values = pair[2].values()
     assert b"alone" not in values[1][2]
+
+
+def test_what_an_earlier_life_has_asked_and_is_read_late_keeps_no_broker_out(pair):
+    """Another connection had it: the broker was registered in an epoch that it did not know, and fenced for good."""
+    pair.cut.add(frozenset((1, 2)))
+    pair.until(lambda: pair.leader() == 3)
+    late = replace(pair[2].core.member._me, incarnation_id=b"an earlier life!")
+    assert pair.ask_as_broker(2, CONTROLLER, late).error_code == 0
+    pair.cut.clear()
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert pair[2].core.member.epoch == pair[CONTROLLER].core.image.broker_epoch(2)
+    assert pair.put(b"second", node_id=pair.leader()).error_code == 0
+    assert agree(pair) == 2
 
 
 def test_the_only_replica_leads_again_when_it_is_back_and_in_a_later_epoch(three):

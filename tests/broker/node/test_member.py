@@ -11,7 +11,7 @@ from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.cluster.observer import Observer
 from barnabas.broker.jobs import at_once
-from barnabas.broker.node.member import Member
+from barnabas.broker.node.member import Member, Stage
 from barnabas.broker.node.whereabouts import Whereabouts
 from barnabas.broker.ports import Lane
 from barnabas.protocol.errors import ErrorCode
@@ -80,6 +80,20 @@ def test_what_keeps_a_broker_out_is_said_once_for_each_controller(caplog: pytest
         f"the controller (node {one}) does not take this broker in: it does not answer; it is asked again"
         for one in (1, 3)
     ]
+
+
+def test_a_broker_whose_node_id_was_registered_again_asks_to_be_taken_in_anew() -> None:
+    """It went on with the epoch that was no longer its own, and was fenced until it was started again."""
+    peers = Peers()
+    member = member_of(peers, 1)
+    member.tick(0)
+    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=7))
+    member.tick(2000)
+    peers.answer(Lane.MEMBERSHIP, BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert (member.epoch, member.stage, member.fault) == (-1, Stage.REGISTERING, None)
+    member.tick(5000)
+    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=9))
+    assert (member.epoch, member.stage) == (9, Stage.FENCED)
 
 
 @pytest.mark.parametrize("voters", [(1,), (1, 3)])
