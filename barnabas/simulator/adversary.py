@@ -26,6 +26,7 @@ _OF_A_PROCESS: Final = (
     faults.PAUSE,
     faults.DIRECTORY,
 )
+_OF_POWER: Final = frozenset({faults.POWER, faults.BLACKOUT})
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
 _BACK_MS_MAX: Final = 3000
@@ -71,6 +72,8 @@ class Adversary:
         self._waiting: list[Fault] = []
         self._passed_over: list[Fault] = []
         self._done = 0
+        self._has_flipped = False
+        """Whether a bit was another, and not all were in sync since: who comes back without proof may not lead then."""
         self._isrs: dict[TopicPartition, tuple[str, ...]] = {}
         self._deeds: dict[str, Callable[[Fault, BrokerProcess], None]] = {
             faults.KILL: self._kill,
@@ -185,7 +188,7 @@ class Adversary:
         elif insists or fault.kind == faults.FLIP:
             self._world.after(_LATER_MS * MS, partial(self._begin, fault, insists=insists))
         else:
-            self._world.count("losses that would be beyond the model", fault.kind == faults.POWER and broker.runs)
+            self._world.count("losses that would be beyond the model", fault.kind in _OF_POWER and broker.runs)
             self._passed_over.append(fault)
 
     def _can_hit(self, fault: Fault, broker: BrokerProcess) -> bool:
@@ -193,7 +196,10 @@ class Adversary:
             return broker.runs and self._brokers.in_sync
         if (fault.kind == faults.STOP and broker.stops) or (fault.kind in _OF_A_PROCESS and not broker.runs):
             return False
-        return fault.kind != faults.POWER or self._synced or self._brokers.in_sync
+        if self._brokers.in_sync:
+            self._has_flipped = False
+            return True
+        return not (fault.kind in _OF_POWER and (self._has_flipped or not self._synced))
 
     def _note(self, fault: Fault, whom: str) -> None:
         self._done += 1
@@ -254,6 +260,7 @@ class Adversary:
     def _flip(self, fault: Fault, broker: BrokerProcess) -> None:
         """What a start does not believe is this replica's loss, as what a power failure takes is."""
         self._kill(fault, broker)
+        self._has_flipped = True
         chance = self._world.chance(f"flip at {fault.at_ms}")
         path = broker.device.flip_in_the_last(chance, TOPIC)
         broker.flipped = bool(path)
