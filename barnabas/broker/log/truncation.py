@@ -36,7 +36,9 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     """Drop every batch that ends at or after `offset`; None if there is none.
 
     The log then ends at `offset`, or where a batch began that contained it; where what goes began behind a gap around
-    `offset`, before that: the first that goes may have been there, and have had a wrong offset.
+    `offset`, before that: the first that goes may have been there, and have had a wrong offset. So it may have where it
+    begins at `offset` behind a gap, but for a compacted log: what was there was committed, and its offsets are not
+    given away again.
 
     The high watermark, the recovery point and the log start come down with the end; producer state is rebuilt from
     the newest snapshot that is left.
@@ -55,10 +57,13 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     segment.times  # noqa: B018  to be loaded
     max_timestamp, max_offset = -1, segment.base
     unindexed = 0
-    log_end = kept_end = offset
+    log_end = offset
+    kept_end = offset if end else segment.base
     for position, header in scan(segment.file, end, segment.size):
         if header.last_offset >= offset:
             end = position
+            if header.base_offset == offset and "compact" in log.config.cleanup_policy:
+                break
             log_end = min(header.base_offset, kept_end)
             break
         end, kept_end = position + header.size, header.next_offset

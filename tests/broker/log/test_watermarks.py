@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.log import Isolation, Log, OffsetMetadata
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.state import Change
+from barnabas.protocol.batch import set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.harness import NOW, append, batch, everything, records_in
 
@@ -58,6 +59,33 @@ def test_truncation_cuts_at_the_batch_that_contains_the_offset(world):
     assert not world.call(lambda: log.truncate_to(48))
     assert append(log, b"z").first_offset == 48
     assert [r.offset for r in everything(world, log)] == list(range(49))
+
+
+def follow(log: Log, base: int, *values: bytes) -> None:
+    data = batch(*values)
+    set_place(data, 0, base, len(data) - 12, 0)
+    log.append_as_follower(data, now_ms=NOW)
+
+
+def test_a_cut_behind_what_was_compacted_away_gives_no_offset_away_twice(memory):
+    """Else the high watermark falls with it, and who leads with this log writes where consumers have been."""
+    log = memory.new_log(cleanup_policy=("compact",))
+    follow(log, 0, b"a", b"b")
+    follow(log, 10, b"never committed")
+    log.advance_high_watermark(10)
+    assert log.truncate_to(10)
+    assert (log.log_end_offset, log.high_watermark) == (10, 10)
+
+
+@pytest.mark.parametrize("end", [0, 2], ids=["the only one", "the last"])
+def test_a_cut_where_a_batch_has_a_wrong_offset_ends_the_log_before_it(memory, end):
+    """What is right at that place comes from the leader, whatever the offset that was wrong."""
+    log = memory.new_log()
+    if end:
+        follow(log, 0, b"a", b"b")
+    follow(log, end + 1, b"c")
+    assert log.truncate_to(end + 1)
+    assert log.log_end_offset == end
 
 
 def test_truncation_to_the_base_of_a_segment(world):
