@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.jobs import Job
-from barnabas.broker.replica.damage import others_have_all
+from barnabas.broker.replica import damage
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
 
 _LOOKED_AT_PER_STEP: Final = 1000
-_UNNAMED: Final = "does not say any more which topic of that name it is of, and is fetched anew from others"
 
 logger = logging.getLogger(__name__)
 
@@ -51,25 +50,22 @@ def clear(core: Core) -> Job[None]:
     """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
 
     A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted. One
-    that does not say whose it is may be that of an earlier topic of this name: nobody could tell its records from those
-    that belong there. Where others have all of it, it is fetched anew.
+    that does not say whose it is may be that of an earlier topic of this name (`damage.decide`).
     """
-    unnamed = core.logs.unnamed
+    node_id = core.config.node_id
     for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
         if count % _LOOKED_AT_PER_STEP == 0:
             yield None
         topic = core.image.topics.get(key.topic)
         is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
         state = topic.partitions.get(key.partition) if topic is not None and is_known else None
-        is_here = state is not None and core.config.node_id in state.replicas
-        if is_here and not (key in unnamed and state is not None and others_have_all(state, core.config.node_id)):
-            if key in unnamed:
-                core.logs.believe(key)
+        if state is not None and node_id in state.replicas:
+            damage.decide(core.logs, key, state, node_id)
+            if log.closed:
+                yield None
             continue
         with contextlib.suppress(KafkaError):  # said already; all else serves
-            if is_here:
-                core.logs.stray(key, _UNNAMED)
-            elif state is not None and log.topic_id != ZERO_UUID:
+            if state is not None and log.topic_id != ZERO_UUID:
                 logger.info("%s is on brokers %s by now, and its log here is deleted", key, list(state.replicas))
                 core.logs.delete(key)
             else:

@@ -16,6 +16,7 @@ No word of the protocol says "this batch is bad": a follower that asks twice for
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from typing import TYPE_CHECKING, Final
@@ -29,11 +30,13 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, Buffer, TopicPartition
 
 if TYPE_CHECKING:
+    from barnabas.broker.log import LogManager
     from barnabas.broker.replica.partition import Partition
     from barnabas.broker.replica.shared import Shared
     from barnabas.broker.replica.types import PartitionState
 
 NOT_HERE: Final = "what its disk had of it was damaged, and comes from its leader, broker {}"
+_UNNAMED: Final = "does not say any more which topic of that name it is of, and is fetched anew from others"
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +99,21 @@ def never_opened(shared: Shared, key: TopicPartition, state: PartitionState) -> 
 def others_have_all(state: PartitionState, me: int) -> bool:
     """Whether a broker may begin anew: another leads, and nobody takes this one for having all that was committed."""
     return state.leader not in (NO_LEADER, me) and me not in state.isr and me not in state.elr
+
+
+def decide(logs: LogManager, key: TopicPartition, state: PartitionState, me: int) -> None:
+    """Whose is a log that does not say it any more (`LogManager.unnamed`)? It may be that of an earlier topic.
+
+    Nobody could tell its records from those that belong there. Where others have all of it, it is fetched anew. While
+    nobody leads, and this broker is not one that may, that waits: who has all may be away.
+    """
+    if key not in logs.unnamed:
+        return
+    if others_have_all(state, me):
+        with contextlib.suppress(KafkaError):  # said already
+            logs.stray(key, _UNNAMED)
+    elif state.leader != NO_LEADER or me in state.isr or me in state.elr or len(state.replicas) == 1:
+        logs.believe(key)
 
 
 def cut(partition: Partition, offset: int) -> None:

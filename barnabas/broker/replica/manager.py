@@ -278,8 +278,9 @@ class ReplicaManager:
         }
 
     def _host(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
+        damage.decide(self.logs, key, state, self.shared.broker_id)
         partition = self.hosted.online.get(key)
-        if partition is not None and partition.topic_id != state.topic_id:
+        if partition is not None and (partition.topic_id != state.topic_id or partition.log.closed):
             self._remove(key, now_ms)
             partition = None
         if partition is None:

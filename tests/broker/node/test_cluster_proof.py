@@ -211,6 +211,28 @@ def test_a_log_that_lost_its_topic_id_is_not_taken_for_that_of_a_later_topic(thr
     assert any(name.endswith("-stray") for name in three.disks[3].list("")), "its bytes stay"
 
 
+def test_whose_a_log_is_that_lost_its_topic_id_is_not_decided_while_who_has_all_is_away(three, caplog):
+    """It was taken for the later topic's, and in sync without its records once the other one was back."""
+    three.create(replicas={0: [2, 3]}, flush_messages=1)
+    assert three.put(b"of the old one").error_code == 0
+    three.kill(3, power=True)
+    three.until(lambda: not three[CONTROLLER].core.image.is_alive(3))
+    three.disks[3].write_atomic("t-0/partition.metadata", b"")
+    three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    three.create(replicas={0: [2, 3]})
+    assert three.put(b"of the new one").error_code == 0
+    three.kill(2)
+    three.until(lambda: three.leader() == -1)
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    assert len(three[3].values()) == 1, "where nobody else came back, it could be all that is left"
+    assert three.disks[3].load("t-0/partition.metadata") == b""
+    three.start(2)
+    three.until(lambda: sorted(three.state().isr) == [2, 3])
+    assert three[3].values() == three[2].values()
+    assert "does not say any more which topic of that name it is of" in caplog.text
+
+
 def test_the_only_log_of_a_partition_is_kept_though_it_lost_its_topic_id(three):
     three.create(replicas={0: [3]}, flush_messages=1)
     assert three.put(b"first").error_code == 0
