@@ -730,9 +730,10 @@ class Log:
             self._room.indexes,
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
-        self._flusher.is_named = not named or recovery_point > 0 or self.topic_id == ZERO_UUID
         opened = yield from recovery.recover(found, clean, noted, closing)
         self.adopt(opened._replace(cleaned_to=min(cleaned_to, opened.log_end_offset or 0)))
+        synced_once = self.recovery_point > self.bases[0]  # at its first base it may have been emptied to begin there
+        self._flusher.is_named = not named or synced_once or self.topic_id == ZERO_UUID
         if max(recovery_point, log_start_offset, high_watermark, cleaned_to) > self.log_end_offset:
             self.unsaved(cut=True, committed=True)  # else the next start takes it for true, where the log has grown
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:

@@ -288,6 +288,22 @@ def test_a_power_failure_that_leaves_a_record_leaves_whose_it_is(memory, synced)
     assert manager.logs[T0].topic_id == TOPIC_ID
 
 
+def test_a_log_that_began_anew_behind_its_first_offset_says_whose_it_is_with_its_first_sync(memory):
+    """Nothing was synced below its recovery point, as of a follower whose leader's log begins there."""
+    manager = manager_of(memory)
+    manager.start(0)
+    manager.create(T0, TOPIC_ID, TopicConfig()).truncate_fully_and_start_at(5, now_ms=NOW)
+    run_due(memory, manager, 100)
+    log = restart(memory, manager, clean=False, topic=TopicConfig(flush_messages=1)).logs[T0]
+    assert log.recovery_point == 5
+    append(log, b"a")
+    memory.settle()
+    memory.disk.crash()
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert (manager.logs[T0].log_end_offset, manager.logs[T0].topic_id) == (6, TOPIC_ID)
+
+
 def test_a_sync_is_done_though_whose_the_log_is_cannot_be_noted_and_the_next_one_tries_again(memory):
     log = manager_of(memory).create(T0, TOPIC_ID, TopicConfig(flush_messages=1))
     memory.settle()
