@@ -216,6 +216,9 @@ def _check_segments(
             if walked.good_bytes < segment.size:
                 yield from _cut(found, index, walked)
                 return ends
+            if is_suspect and walked.gap >= 0 and not found.compacts:
+                reason = "nothing is before its last batch, which may have a wrong offset"
+                found.report(Loss(found.name, walked.gap, walked.log_end, 0, segment.path(LOG_SUFFIX), reason))
             log_end = walked_to = ends[segment.base] = walked.log_end
         yield None
     return ends

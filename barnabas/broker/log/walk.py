@@ -33,10 +33,14 @@ class _Doubted(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """How far the batches of a segment are good: position in the file (bytes), and the offset after the last."""
+    """How far the batches of a segment are good: position in the file (bytes), and the offset after the last.
+
+    `gap`: where the last one begins behind a gap, the offset at which that gap begins; else -1.
+    """
 
     good_bytes: int
     log_end: int
+    gap: int = -1
 
 
 def rebuild(segment: Segment, index_interval: int, log_end: int, following: int, learn: Learn) -> Job[Walked]:
@@ -89,7 +93,7 @@ def rebuild(segment: Segment, index_interval: int, log_end: int, following: int,
     if doubted is not None:
         take(doubted.position, doubted.header)
     segment.close_times()
-    return Walked(position, log_end)
+    return Walked(position, log_end, -1 if doubted is None else doubted.log_end)
 
 
 def indexes_are_sane(disk: Disk, segment: Segment, present: set[str]) -> Job[bool]:

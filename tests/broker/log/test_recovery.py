@@ -177,6 +177,8 @@ def test_a_gap_alone_ends_nothing(world):
     log = world.open_log(clean=False)
     assert log.log_end_offset == 5
     assert [one.value for one in everything(world, log)] == [b"0", b"2", b"4"]
+    told = [(loss.first_offset, loss.end_offset) for loss in log.losses.last]
+    assert told == [(3, 5)], "before the last one"
 
 
 def test_offsets_must_rise(world):

@@ -250,6 +250,30 @@ def test_an_offset_that_is_too_high_costs_one_replica_alone(number):
     assert cluster.disks[1].load(log) == cluster.disks[2].load(log)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_last_offset_that_is_too_high_leads_nobody(count, caplog):
+    """All were killed, and it was elected: the others took from it again what they have, at an offset behind a gap."""
+    cluster = Controllers()
+    cluster.create(replicas={0: [1, 2, 3]})
+    for value in (b"first", b"secnd", b"third")[:count]:
+        assert cluster.put(value).error_code == 0
+    cluster.until(lambda: len(set(cluster.high_watermarks().values())) == 1)
+    before = cluster[2].values()
+    for one in (1, 2, 3):
+        cluster.kill(one)
+    log = "t-0/00000000000000000000.log"
+    cluster.disks[1].flip(log, len(cluster.disks[1].load(log)) // count * (count - 1) + 7, 4)
+    for one in (2, 1, 3):
+        cluster.start(one)
+        cluster.advance(3000)
+    cluster.until(lambda: all(node.core.ready for node in cluster.nodes.values()))
+    cluster.until(lambda: len(cluster.state().isr) == 3)
+    assert "nothing is before its last batch" in caplog.text
+    assert cluster.put(b"more").base_offset == count
+    cluster.until(lambda: cluster[1].values() == cluster[2].values() == cluster[3].values())
+    assert cluster[1].values()[:count] == before
+
+
 @pytest.mark.parametrize("first", [1, 2])
 def test_an_epoch_that_no_leader_had_costs_one_replica_alone(first, caplog):
     """It stands outside of the sum of a batch: whoever led with it had the others cut what they have."""
