@@ -292,6 +292,7 @@ class LogManager:
             return
         if not self.disk.exists(log.directory):
             del self.logs[partition]
+            self.unnamed.discard(partition)
             log.release(self._housekeeping.close)
             logger.warning("%s was removed under the broker; there is nothing left of it to be deleted", log.directory)
             return

@@ -226,9 +226,11 @@ def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(world, cap
     manager = manager_of(world)
     append(manager.create(PARTITION, TOPIC_ID, TopicConfig()), b"a")
     world.settle()
+    manager.unnamed.add(PARTITION)  # whose it is was never decided
     world.disk.remove("t-0")
     manager.delete(PARTITION)
     assert "t-0 was removed under the broker" in caplog.text
+    assert not manager.unnamed
     log = manager.create(PARTITION, bytes(reversed(TOPIC_ID)), TopicConfig())
     assert append(log, b"b").first_offset == 0
     assert values(world, log) == [b"b"]
