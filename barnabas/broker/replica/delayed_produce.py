@@ -69,18 +69,27 @@ class DelayedProduce(Parked):
 
     def try_complete(self, now_ms: int) -> bool:
         """Resolve what can be resolved; complete when nothing is pending."""
-        pending, hosted = self._pending, self._hosted
-        for key, written in list(pending.items()):
-            if key not in hosted.online:
-                reached, error = False, int(hosted.error_of(key))  # case A
-            elif not written.is_there(hosted):
-                reached, error = False, int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            else:
-                reached, error = written.partition.reached(written.end)
-            if reached or error:  # cases B, C1, C2
-                del pending[key]
-                self._results[key].error_code = error
-        return not pending and self.force_complete(now_ms)
+        for key in tuple(self._pending):
+            self._resolve(key)
+        return not self._pending and self.force_complete(now_ms)
+
+    def try_key(self, key: TopicPartition, now_ms: int) -> bool:
+        """As `try_complete` where only `key` has news: of hundreds each would else look at all that are left."""
+        if key in self._pending:
+            self._resolve(key)
+        return not self._pending and self.force_complete(now_ms)
+
+    def _resolve(self, key: TopicPartition) -> None:
+        written, hosted = self._pending[key], self._hosted
+        if key not in hosted.online:
+            reached, error = False, int(hosted.error_of(key))  # case A
+        elif not written.is_there(hosted):
+            reached, error = False, int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            reached, error = written.partition.reached(written.end)
+        if reached or error:  # cases B, C1, C2
+            del self._pending[key]
+            self._results[key].error_code = error
 
     def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""

@@ -11,6 +11,7 @@ from barnabas.broker.delayed import Purgatory
 from barnabas.broker.host.receive import is_leased
 from barnabas.broker.log import Log
 from barnabas.broker.replica import FetchInfo, FetchParams
+from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
@@ -48,6 +49,28 @@ def test_it_watches_every_partition_of_the_request():
     world = two()
     world.produce(P(0), P(9), P(1))
     assert list(world.manager.shared.produce.lists()) == [P(0), P(9), P(1)]
+
+
+def test_news_of_one_of_many_partitions_makes_it_look_at_that_one(monkeypatch):
+    """A fetch of a follower brings news of each: n looks in all, not n * n / 2."""
+    world = World()
+    keys = [P(number) for number in range(100)]
+    for key in keys:
+        world.host(key, replicas=(1, 2))
+    answer = world.produce(*keys)
+    looks: list[Partition] = []
+    reached = Partition.reached
+
+    def look(partition: Partition, offset: int) -> tuple[bool, int]:
+        looks.append(partition)
+        return reached(partition, offset)
+
+    monkeypatch.setattr(Partition, "reached", look)
+    world.caught_up(2, *keys[1:])
+    assert not answer.there
+    world.caught_up(2, keys[0])
+    assert answer.codes == [0] * len(keys)
+    assert len(looks) == len(keys)
 
 
 def test_case_a_a_deleted_partition_is_unknown():
