@@ -15,6 +15,8 @@ from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.shared import Shared, run_to_its_end
 
 LOOKED_AT_ONCE: Final = 1000
+RISEN: Final = 20
+"""One whose high watermark rises counts for so many: all who wait for it are asked."""
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +35,20 @@ class Lives:
         self._changed, self._now_ms = True, now_ms
         if not self._looking:
             self._looking = True
-            run = self._shared.run if len(self._hosted.online) > LOOKED_AT_ONCE else run_to_its_end
+            run = self._shared.run if len(self._hosted.online) * RISEN > LOOKED_AT_ONCE else run_to_its_end
             run(self._look(), self._ended)
 
     def _look(self) -> Job[None]:
         while self._changed:
             self._changed = False
-            for number, partition in enumerate(list(self._hosted.online.values()), 1):
+            looked_at = 0
+            for partition in list(self._hosted.online.values()):
+                looked_at += 1
                 if partition.is_leader and partition.advance_high_watermark(self._now_ms):
                     partition.check_all(self._now_ms)
-                if number % LOOKED_AT_ONCE == 0:
+                    looked_at += RISEN
+                if looked_at >= LOOKED_AT_ONCE:
+                    looked_at = 0
                     yield None
 
     def _ended(self, fault: Exception | None) -> None:
