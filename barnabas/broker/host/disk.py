@@ -40,7 +40,9 @@ _THREADS: Final = 16
 _CALM_BYTES_MAX: Final = 16 * 1024 * 1024
 """Pages are not released while more than so much was read through maps since that was asked for last."""
 _FILE_THREADS: Final = 4
-"""For small files and removals, which nobody waits for: each is many calls, more threads would only cost the loop."""
+"""For small files, which nobody waits for but a log's first sync: each is many calls, more would only cost the loop."""
+_REMOVING_THREADS: Final = 2
+"""For removals, of which one may take seconds."""
 
 
 class RealDisk:
@@ -64,6 +66,7 @@ class RealDisk:
         self._post = post
         self._syncs = Lane("sync", _THREADS)
         self._small = Lane("files", _FILE_THREADS)
+        self._removals = Lane("removals", _REMOVING_THREADS)
         self._codec = Lane("codec", 1)
         self._handles_max = handles_max or default_handles_max()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
@@ -174,7 +177,7 @@ class RealDisk:
     @property
     def under_way(self) -> int:
         """Completions that have not come back yet."""
-        return self._syncs.under_way + self._small.under_way + self._codec.under_way
+        return sum(lane.under_way for lane in (self._syncs, self._small, self._removals, self._codec))
 
     def run(self, work: Callable[[], None], done: Done, *, urgent: bool = True) -> None:
         """Do `work` in a thread and call `done` on the loop's thread; what is not urgent has its own few threads."""
@@ -208,6 +211,7 @@ class RealDisk:
         Completions still to come are posted before it returns.
         """
         self._small.close()
+        self._removals.close()
         self._syncs.close()
         self._codec.close()
         for file in list(self._open):
@@ -307,7 +311,7 @@ class RealDisk:
     def remove_later(self, path: str, done: Done) -> None:
         """As `remove`, in a thread: the system takes 80 ms to let go of a GiB."""
         self._forget(path)
-        self.run(lambda: self.root.remove(path), done, urgent=False)
+        self._run_in(self._removals, lambda: self.root.remove(path), done)
 
     def load(self, path: str) -> bytes:
         """The whole of a small file.

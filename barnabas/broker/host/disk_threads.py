@@ -1,7 +1,8 @@
 """The threads of the real disk: what may take long is done there, in the order it was asked for.
 
-Two lanes, so that what somebody waits for (a sync, a cold read) never stands behind ten thousand small files of new
-partitions. Asked and counted on the loop's thread alone: no lock is taken for a job.
+Lanes, so that what somebody waits for (a sync, a cold read) never stands behind ten thousand small files of new
+partitions, nor these behind the removal of large logs. Asked and counted on the loop's thread alone: no lock is taken
+for a job.
 """
 
 from __future__ import annotations

@@ -422,6 +422,23 @@ def test_syncs_do_not_stand_behind_small_files(disk, posted):
     assert told == ["sync", "stop", "late"]
 
 
+def test_small_files_do_not_stand_behind_removals(disk, posted, monkeypatch):
+    """Of large logs these take seconds, and the first sync of a new log waits until it is noted whose the log is."""
+    held = threading.Event()
+    monkeypatch.setattr(disk.root, "remove", lambda path: held.wait(60))
+    told: list[str] = []
+    for number in range(disk_module._FILE_THREADS):
+        disk.remove_later(f"t-{number}", lambda _: told.append("removed"))
+    disk.write_atomic("whose", b"x", lambda _: told.append("written"))
+    posted.get(timeout=60)()
+    held.set()
+    first = list(told)
+    while disk.under_way:
+        posted.get(timeout=60)()
+    assert first == ["written"]
+    assert told[1:] == ["removed"] * disk_module._FILE_THREADS
+
+
 def test_a_sync_opens_the_file_where_no_handle_is_open(disk, posted, tmp_path):
     files = [disk.open(f"f{i}", create=True) for i in range(20)]
     told: list[Any] = []
