@@ -178,7 +178,7 @@ class AsyncGroups(Handle):
             found.update(said)
             return code
 
-        request = fetch_request(group, wanted, cluster)
+        request = fetch_request(group, wanted, lambda: cluster)
         # Where topics come by their ids alone, those that nobody named would have no names.
         version = IDS_FROM - 1 if topics is None else highest_version(cluster, topics)
         await self._to_coordinator(group, request, read, version)

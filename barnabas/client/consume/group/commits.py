@@ -99,8 +99,13 @@ def commit_error(error: BarnabasError | None, group_id: str) -> BarnabasError | 
 # ---- fetch ----------------------------------------------------------------------------------------------------------
 
 
-def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, cluster: Cluster) -> PerVersion:
-    """An OffsetFetch of these partitions, of all there are with None; of transactions, once they are settled."""
+def fetch_request(
+    group_id: str, partitions: Iterable[TopicPartition] | None, known: Callable[[], Cluster]
+) -> PerVersion:
+    """An OffsetFetch of these partitions, of all there are with None; of transactions, once they are settled.
+
+    `known` is asked whenever it leaves: a topic may have been made anew since.
+    """
     wanted = None if partitions is None else _by_topic(partitions)
 
     def make(version: int) -> OffsetFetchRequest:
@@ -110,6 +115,7 @@ def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, cl
             return OffsetFetchRequest(group_id, few, require_stable=stable)
         topics = None
         if wanted is not None:
+            cluster = known()
             topics = [
                 OffsetFetchRequestTopics("" if version >= IDS_FROM else name, _id_of(cluster, name, version), numbers)
                 for name, numbers in wanted.items()

@@ -20,8 +20,10 @@ from barnabas.client.consume.group.coordinator import Coordinator, Question
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets
 from barnabas.client.consume.positions import Phase, Position
 from barnabas.net.metadata import NEVER
+from barnabas.net.topology import Cluster
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from barnabas.protocol.requests.offset_fetch import OffsetFetchResponse
 
 _BETWEEN: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
@@ -148,11 +150,23 @@ class GroupOffsets:
         deadline_ms: int = NEVER,
     ) -> None:
         """What is committed of these partitions; those with nothing are left out."""
-        wanted = list(partitions)
-        cluster = self._fetcher.metadata.cluster
+        wanted, metadata = list(partitions), self._fetcher.metadata
+        cluster = metadata.cluster
+
+        def known() -> Cluster:
+            nonlocal cluster
+            cluster = metadata.cluster
+            return cluster
+
+        def read(response: OffsetFetchResponse) -> tuple[Offsets, int]:
+            said, code = reader_of_fetch(cluster)(response)
+            if code == ErrorCode.UNKNOWN_TOPIC_ID:  # made anew: nobody else may ask for its new one
+                metadata.request_update()
+            return said, code
+
         question = Question(
-            fetch_request(self._config.group_id, wanted, cluster),
-            reader_of_fetch(cluster),
+            fetch_request(self._config.group_id, wanted, known),
+            read,
             on_done,
             "committed offsets",
             deadline_ms,

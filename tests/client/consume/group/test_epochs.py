@@ -13,6 +13,7 @@ from barnabas.client.consume.group.epochs import new_id
 from barnabas.client.consume.group.health import health_of
 from barnabas.client.consume.group.standing import State
 from barnabas.client.consume.group.subscription import Listener, Subscription
+from barnabas.client.consume.group.values import OffsetAndMetadata
 from barnabas.client.errors import CommitFailed
 from barnabas.net.errors import ClientTimeout, ConfigError, FeatureMissing
 from barnabas.protocol.errors import EncodeError, ErrorCode, KafkaError
@@ -27,6 +28,13 @@ from barnabas.protocol.requests.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from barnabas.protocol.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from tests.client.consume.group.simulated import Cluster, Member
 from tests.client.consume.group.test_member import outcome
@@ -394,6 +402,29 @@ def refused(request: OffsetCommitRequest, code: int, topic_id: bytes) -> OffsetC
         return None
     parts = [OffsetCommitResponsePartition(one.partition_index, code) for one in request.topics[0].partitions]
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("", topic_id, parts)])
+
+
+def test_what_is_committed_of_a_topic_made_anew_is_asked_by_its_new_id() -> None:
+    """The old one is nobody's any more: asked by it again and again, a consumer stands still for good."""
+    cluster, one = alone()
+    cluster.group.ids["t"] = fresh = b"n" * 16
+    cluster.refuse[OffsetFetchRequest] = lambda request: unknown(request, fresh)
+    cluster.group.offsets[T0] = 7
+    found: list[Any] = []
+    one.group.offsets.committed([T0], cluster.now_ms, lambda offsets, error, _: found.append((offsets, error)))
+    cluster.run(1000)
+    assert found == [({T0: OffsetAndMetadata(7)}, None)]
+
+
+def unknown(request: OffsetFetchRequest, topic_id: bytes) -> OffsetFetchResponse | None:
+    """As a broker answers of topics of other ids."""
+    group = request.groups[0]
+    assert group.topics
+    if group.topics[0].topic_id == topic_id:
+        return None
+    parts = [OffsetFetchResponsePartitions(0, -1, error_code=ErrorCode.UNKNOWN_TOPIC_ID)]
+    told = [OffsetFetchResponseTopics("", group.topics[0].topic_id, parts)]
+    return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group.group_id, told)])
 
 
 def test_who_leaves_is_not_told_what_was_refused_before() -> None:

@@ -56,12 +56,12 @@ def test_a_commit_at_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", every(ApiKey.OFFSET_FETCH))
 def test_a_question_for_offsets_at_every_version(version: int) -> None:
-    read = written(fetch_request("g", [T0, T1], KNOWN), version)
+    read = written(fetch_request("g", [T0, T1], lambda: KNOWN), version)
     topics = read.groups[0].topics if version >= 8 else read.topics
     assert [each.partition_indexes for each in topics] == [[0, 1]]
     assert read.require_stable == (version >= 7)
     if version >= 2:
-        everything = written(fetch_request("g", None, KNOWN), version)
+        everything = written(fetch_request("g", None, lambda: KNOWN), version)
         assert (everything.groups[0].topics if version >= 8 else everything.topics) is None
 
 
