@@ -18,6 +18,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.broker.log.types import EpochEnd
 from barnabas.broker.raft.world import Mark, NotInstalled, RaftLog
 from barnabas.broker.replica.divergence import cut_at
+from barnabas.broker.replica.follower import name_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from barnabas.protocol.requests.fetch_snapshot import (
@@ -104,7 +105,7 @@ class Following:
         told: list[Any] = response.topics if pieces else response.responses  # type: ignore[union-attr]
         parts: list[Any] = [part for topic in told for part in topic.partitions]
         if response.error_code or len(parts) != 1:
-            return self._again(f"it refuses to be followed ({response.error_code})", now_ms)
+            return self._again(f"it refuses to be followed ({name_of(response.error_code)})", now_ms)
         (part,) = parts
         said = part.current_leader
         epoch, leader = (-1, -1) if said is None else (said.leader_epoch, said.leader_id)
@@ -114,7 +115,8 @@ class Following:
             return self._take_piece(part, now_ms)
         if part.error_code:
             resigned = part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return self._again(f"it answers {part.error_code}", now_ms, logging.INFO if resigned else logging.WARNING)
+            level = logging.INFO if resigned else logging.WARNING
+            return self._again(f"it answers {name_of(part.error_code)}", now_ms, level)
         return self._take(part, now_ms)
 
     def _take(self, part: Any, now_ms: int) -> Told:
@@ -160,7 +162,7 @@ class Following:
             self._snapshot = None  # there is a newer one by now
             return self._again("it has another snapshot", now_ms)
         if part.error_code:
-            return self._again(f"it answers {part.error_code}", now_ms)
+            return self._again(f"it answers {name_of(part.error_code)}", now_ms)
         piece = part.unaligned_records
         data = b"".join(piece) if isinstance(piece, list) else bytes(piece or b"")
         end = part.position + len(data)

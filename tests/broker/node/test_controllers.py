@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -20,10 +21,11 @@ from barnabas.protocol.requests.describe_quorum import (
     RequestedPartitionData,
     RequestedTopicData,
 )
-from tests.broker.node.cluster import Cluster
+from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.controllers import VOTERS, Controllers
 from tests.broker.node.test_cluster import gauge
 from tests.broker.node.test_cluster_by_chance import STEPS, Run
+from tests.broker.node.world import World, batch
 
 
 def fenced(cluster: Controllers, node_id: int) -> set[int]:
@@ -310,13 +312,15 @@ def test_a_broker_without_a_vote_finds_who_leads():
     cluster.check()
 
 
-def test_a_controller_that_stops_lets_another_lead_at_once():
+def test_a_controller_that_stops_lets_another_lead_at_once(caplog):
+    caplog.set_level(logging.INFO)
     cluster = Controllers()
     cluster.create(partitions=3)
     gone = cluster.active
     cluster.stop(gone)
     assert cluster.until(lambda: cluster.active not in (0, gone)) < 500
     assert fenced(cluster, cluster.active) == {gone}
+    assert f"the leader of the metadata (node {gone}): it answers NOT_LEADER_OR_FOLLOWER" in caplog.text
     for partition in range(3):
         assert cluster.state(partition, node_id=cluster.active).leader not in (-1, gone)
     cluster.check()
@@ -401,6 +405,20 @@ def test_one_controller_becomes_three_and_nothing_is_forgotten():
     cluster.check()
     with pytest.raises(DataDirError, match=r"nodes 1, 2, 3 are controllers already"):
         grow([alone.disks[one] for one in (1, 2, 3)])
+
+
+def test_who_stood_alone_becomes_the_first_of_three_with_all_it_has():
+    world = World(barnabas_cluster_id=CLUSTER_ID, node_id=1)
+    world.create("old")
+    assert world.put(batch(b"one"), topic="old").base_offset == 0
+    cluster = Cluster(disks={1: world.stop()}, min_insync_replicas=2)
+    assert cluster.put(b"two", topic="old").base_offset == 1
+    for one in (2, 3, 1):
+        cluster.stop(one)
+    assert grow([cluster.disks[one] for one in (1, 2, 3)]) == [1, 2, 3]
+    trio = Controllers(disks=cluster.disks)
+    assert trio.put(b"three", topic="old").base_offset == 2
+    trio.check()
 
 
 def test_what_makes_no_quorum_is_refused():
