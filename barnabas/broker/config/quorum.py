@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
@@ -72,6 +73,18 @@ def is_controller(config: BrokerConfig) -> bool:
 def ids_told(voters: Sequence[Voter]) -> str:
     """Whom they are, for people: node 1; nodes 1, 2, 3."""
     return f"node{'s' if len(voters) > 1 else ''} {', '.join(str(one.node_id) for one in voters)}"
+
+
+def left_alone(config: BrokerConfig) -> Iterator[str]:
+    """What is said to a broker without a cluster's secret whose settings name other controllers, as Kafka's do."""
+    with suppress(ConfigError):  # what it has no use for may be anything
+        voters = voters_of(config)
+        if not config.barnabas_cluster_secret_file and any(one.node_id != config.node_id for one in voters):
+            yield (
+                f"controller.quorum.voters names {ids_told(voters)}, and without barnabas.cluster.secret.file this "
+                f"broker, {config.node_id}, stands alone, with topics of its own; docs/CLUSTER.md says what brokers "
+                "of a cluster need"
+            )
 
 
 def asks_for_voters(config: BrokerConfig) -> bool:

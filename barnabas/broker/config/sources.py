@@ -19,7 +19,14 @@ from barnabas.broker.config.listeners import (
     listening_endpoints,
 )
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.config.quorum import asks_for_voters, ids_told, is_controller, roles_must_fit, voters_of
+from barnabas.broker.config.quorum import (
+    asks_for_voters,
+    ids_told,
+    is_controller,
+    left_alone,
+    roles_must_fit,
+    voters_of,
+)
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
 from barnabas.broker.config.variables import cluster_id, kafka_settings, own_settings
@@ -117,6 +124,7 @@ def load(
         unused = {name: None for name in unused if name not in OF_CLUSTERS}
     warnings = [*near_misses, *_in_words(unused)]
     warnings += [f"{one} of listeners is for controllers and not opened" for one in left_to_controllers(config)]
+    warnings += left_alone(config)
     return Loaded(config, tuple(warnings))
 
 

@@ -109,8 +109,8 @@ def test_kafkas_server_properties_names_what_has_no_meaning_here_in_one_line() -
     ("settings", "told", "lines"),
     [
         (SINGLE, [("PLAINTEXT_HOST", "localhost", 9092), ("PLAINTEXT", "broker", 19092)], 2),
-        (COMBINED, [("PLAINTEXT", "kafka-1", 19092), ("PLAINTEXT_HOST", "localhost", 29092)], 2),
-        (ISOLATED, [("PLAINTEXT", "kafka-1", 19092), ("PLAINTEXT_HOST", "localhost", 29092)], 1),
+        (COMBINED, [("PLAINTEXT", "kafka-1", 19092), ("PLAINTEXT_HOST", "localhost", 29092)], 3),
+        (ISOLATED, [("PLAINTEXT", "kafka-1", 19092), ("PLAINTEXT_HOST", "localhost", 29092)], 2),
     ],
     ids=["single", "combined", "isolated"],
 )
@@ -123,6 +123,8 @@ def test_the_environments_of_kafkas_compose_examples_are_taken(
     assert loaded.config.barnabas_cluster_id == "4L6g3nShT-eMCtK--X86sw"
     assert len(loaded.warnings) == lines, loaded.warnings
     assert "controller.quorum.voters" in loaded.warnings[0]
+    several = "this broker, 1, stands alone, with topics of its own" in loaded.warnings[-1]
+    assert several == ("," in settings["controller.quorum.voters"]), "three of these are no cluster"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.properties")), ids=lambda path: path.name)
