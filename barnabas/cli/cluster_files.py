@@ -93,6 +93,7 @@ def plan_of(directory: Path) -> Plan:
         ConfigError: there is none.
     """
     if not (directory / FILE).exists():
+        _no_brokers(directory)
         raise ConfigError(f"there is no cluster in {directory}; barnabas cluster up --dir makes one")
     return _read(directory / FILE)
 
@@ -123,6 +124,7 @@ def plan_for(directory: Path, brokers: int | None, port: int | None) -> Plan:
             f"--dir {told!a}: the brokers' settings cannot name it; name one of printable characters, without commas "
             "and backslashes"
         )
+    _no_brokers(directory)
     brokers = BROKERS if brokers is None else brokers
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     first = 9092 if port is None else port
@@ -142,6 +144,21 @@ def plan_for(directory: Path, brokers: int | None, port: int | None) -> Plan:
         _write_properties(directory, one, lines)
     _write(directory, plan)
     return plan
+
+
+def _no_brokers(directory: Path) -> None:
+    """A cluster that began inside would know nothing of what the broker has.
+
+    Raises:
+        ConfigError: it is the data directory of a broker.
+    """
+    from barnabas.broker.node import identity
+
+    if (directory / identity.FILE).exists():
+        raise ConfigError(
+            f"{directory} is the data directory of a broker ({identity.FILE}), and a cluster in it would have none of "
+            "its topics; name another with --dir; docs/CLUSTER.md says how who stood alone becomes one of several"
+        )
 
 
 def grown(directory: Path, plan: Plan) -> Place:

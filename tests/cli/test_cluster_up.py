@@ -20,7 +20,7 @@ import pytest
 
 from barnabas import Admin, Consumer, Producer
 from barnabas.cli import cluster, cluster_files, cluster_processes
-from barnabas.cli.cluster_files import plan_for
+from barnabas.cli.cluster_files import plan_for, plan_of
 from barnabas.cli.cluster_up import Cluster
 from barnabas.client.async_admin import NewTopic
 from barnabas.protocol.errors import ConfigError
@@ -378,3 +378,12 @@ def test_every_broker_there_may_be_has_a_port() -> None:
     for words in (["--brokers", "17"], ["--brokers", "0"], ["--port", "65521"]):
         with pytest.raises(SystemExit):
             cluster.parser().read(["up", *words])
+
+
+def test_no_cluster_begins_in_the_data_directory_of_a_broker(tmp_path: Path) -> None:
+    """It would serve under the same name, and have none of the broker's topics."""
+    (tmp_path / "meta.properties").touch()
+    for look in (lambda: plan_for(tmp_path, 3, 0), lambda: plan_of(tmp_path)):
+        with pytest.raises(ConfigError, match=r"is the data directory of a broker .* name another with --dir"):
+            look()
+    assert [one.name for one in tmp_path.iterdir()] == ["meta.properties"]
