@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.cli.codes import REFUSED
+from barnabas.cli.codes import REFUSED, WRONG
 from barnabas.cli.log_dump import dump, words_of
 from barnabas.cli.options import Options, Verbs, json_option, named
 from barnabas.cli.progress import Progress, size
@@ -233,6 +235,9 @@ def _voters(given: argparse.Namespace) -> int:
     from barnabas.broker.node.growth import grow
     from barnabas.cli.offline import Offline
 
+    for one, other in itertools.combinations(given.dirs, 2):
+        if os.path.realpath(one) == os.path.realpath(other):
+            return fail(f"{one} and {other} are one data directory; name that of each controller once", WRONG)
     with ExitStack() as stack:
         disks = [stack.enter_context(Offline(one, alone=True)).disk for one in given.dirs]
         ids = ", ".join(map(str, grow(disks)))

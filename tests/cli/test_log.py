@@ -125,3 +125,11 @@ def test_no_repair_while_a_broker_serves_and_no_log_where_there_is_none(tmp_path
         assert sentence in ended.stderr
         assert len(ended.stderr.splitlines()) == 1
     assert not list(empty.iterdir())
+
+
+def test_a_directory_that_is_named_twice_is_told_so(tmp_path: Path) -> None:
+    """No other broker is to be stopped for that."""
+    (tmp_path / "a").mkdir()
+    told = run("log", "voters", str(tmp_path / "a"), f"{tmp_path}/./a")
+    assert told.returncode == 2
+    assert "are one data directory; name that of each controller once" in told.stderr
