@@ -106,7 +106,10 @@ def judge(found: Checked, snapshot: Snapshot | None, ledger: Ledger, *, in_use: 
         _refuse(f"{where}: record {end} and what followed cannot be found")
     if not end and not ledger.present and in_use:
         what = "is empty" if found.segments else "is missing"
-        _refuse(f"the metadata log {DIRECTORY} {what} in a data directory that was in use: all its records are lost")
+        _refuse(
+            f"the metadata log {DIRECTORY} {what} in a data directory that was in use: all its records are lost, or "
+            "other nodes are this broker's controllers and have them: name those in controller.quorum.voters"
+        )
 
 
 def _records(first: int, end: int) -> str:

@@ -63,7 +63,9 @@ def check_there(kept: Kept, log_end: int) -> None:
     if kept == Kept() and log_end:
         raise QuorumStateError(
             f"{FILE} is gone, and the metadata log has {log_end} records: whom this voter promised its vote cannot be "
-            "told; put it back, or name an empty data directory while all other controllers are there"
+            "told; put it back, or name an empty data directory while all other controllers are there; a broker that "
+            "decided alone until now never had it: start it with itself alone in controller.quorum.voters, then "
+            "`barnabas log voters` makes it one of several"
         )
 
 

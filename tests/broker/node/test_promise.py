@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept
-from tests.broker.node.cluster import Cluster
+from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.controllers import Controllers
 from tests.broker.node.world import World
 
@@ -99,9 +99,9 @@ def test_a_broker_that_stands_alone_keeps_no_promise():
     assert not world.disk.exists(kept.FILE)
 
 
-def alone(disk: MemoryDisk, node_id: int) -> World:
+def alone(disk: MemoryDisk, node_id: int, cluster_id: str = "") -> World:
     """A broker that knows nothing of a cluster, on this disk."""
-    world = World(disk=disk, start=False, node_id=node_id)
+    world = World(disk=disk, start=False, node_id=node_id, barnabas_cluster_id=cluster_id)
     world.core.start(world.now_ms)
     world.settle()
     return world
@@ -125,3 +125,26 @@ def test_the_only_controller_may_stand_alone_again(pair):
     pair.stop(2)
     pair.stop(1)
     assert alone(pair.disks[1], 1).core.fault is None
+
+
+def test_who_stood_alone_is_no_controller_of_several_before_the_others_have_what_it_decided():
+    """It has promised nobody a vote, so nothing is lost; an empty directory, as for one that did, would be a loss."""
+    disk = alone(MemoryDisk(), 1, CLUSTER_ID).stop()
+    cluster = Controllers()
+    cluster.stop(1)
+    cluster.disks[1] = disk
+    cluster.start(1)
+    cluster.until(lambda: cluster[1].core.fault is not None)
+    assert (
+        "a broker that decided alone until now never had it: start it with itself alone in controller.quorum.voters, "
+        "then `barnabas log voters` makes it one of several"
+    ) in str(cluster[1].core.fault)
+
+
+def test_a_broker_without_a_vote_that_does_not_name_its_controllers_is_told_to(pair):
+    """Nothing of it is lost, and there is nothing to repair."""
+    pair.stop(2)
+    world = alone(pair.disks[2], 2)
+    assert "or other nodes are this broker's controllers and have them: name those in controller.quorum.voters" in str(
+        world.core.fault
+    )
