@@ -4,7 +4,8 @@
     2  the first three are stopped, the controller last; it is all that nobody decides for as long as they start again
     3  what was decided so far goes into the directories of the other two (`node/growth`)
     4  all settings name the three
-    5  they are started together, and then the others anew, one after the other: these ask one alone until then
+    5  the two are started, then the first: they find its process gone, and do not wait for its session; then the others
+       anew, one after the other: these ask one alone until then
 
 Whatever cuts it short, it is to be called again, and goes on: until 3 is through it is begun anew, and the settings of
 the first broker, which tell that 4 is, come last.
@@ -73,7 +74,8 @@ def grow(directory: Path, plan: Plan) -> None:
         _hand_over(directory, chosen)
         with_controllers(directory, plan, {VOTERS: voters_told(first), **changes})
         if running:
-            start(directory, first)
+            others = [one for one in first if one.node_id != CONTROLLER]
+            start(directory, others, last=[plan.place(CONTROLLER)])
             for one in running:
                 if one not in first:
                     end(directory, [one.node_id])

@@ -15,6 +15,7 @@ Each returns when it is so.
 
 from __future__ import annotations
 
+import select
 import shlex
 import signal
 import subprocess
@@ -55,6 +56,8 @@ from barnabas.protocol.errors import BarnabasError
 
 EARLY_S: Final = 2.0
 """What a broker that cannot start at all has ended within, as far as anybody waits for that."""
+LAST_S_MAX: Final = 10.0
+"""Who is started last waits so long for the others, after each that serves."""
 
 
 class Refused(BarnabasError):
@@ -178,18 +181,32 @@ def _is_free(directory: Path) -> bool:
     return True
 
 
-def start(directory: Path, places: Sequence[Place], *, may_be_early: bool = False) -> None:
+def start(directory: Path, places: Sequence[Place], *, may_be_early: bool = False, last: Sequence[Place] = ()) -> None:
     """Start brokers, all at once, that outlive this command; they are waited for until they say that they serve.
 
-    `may_be_early`: not where most controllers do not run, so that all can be started one after the other.
+    `may_be_early`: not where most controllers do not run, so that all can be started one after the other. `last`: who
+    is started when the others serve, or, where they cannot without these, a little later.
 
     Raises:
         Refused: one of them cannot.
     """
     started = [(place, launch(directory, place, settings_of(directory))) for place in places]
+    if last:
+        _hear([process for _, process in started])
+        started += [(place, launch(directory, place, settings_of(directory))) for place in last]
     for place, process in started:
         if not (may_be_early and _is_early(directory, place, process)):
             _wait_ready(directory, place, process)
+
+
+def _hear(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Wait until all of these have something to say, or one has ended, but not for long; it is left to be read."""
+    silent = [one.stdout for one in processes if one.stdout is not None]
+    while silent:
+        heard, _, _ = select.select(silent, [], [], LAST_S_MAX)
+        if not heard or any(one.poll() is not None for one in processes):
+            return
+        silent = [one for one in silent if one not in heard]
 
 
 def _is_early(directory: Path, place: Place, process: subprocess.Popen[str]) -> bool:

@@ -62,6 +62,8 @@ def test_one_broker_becomes_three_controllers_under_load(tmp_path: Path) -> None
         assert sorted(new["replicas"]) == [1, 2, 3]
         before = quorum(servers)
         assert voters(before) == [1, 2, 3]
+        said = (up.directory / "broker-1.log").read_text(encoding="utf-8")
+        assert "the node id 1 is in use" not in said, "nobody waited for the session of who decided alone"
         assert read(servers, len(sent.acknowledged)) == sent.acknowledged
         steer("kill", up.directory, before["leader_id"])
         assert voters(quorum(servers, without=before["leader_id"])) == [1, 2, 3], "another one decides"
@@ -106,6 +108,22 @@ def test_what_was_cut_short_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
             assert "t" in admin.list_topics()
     finally:
         again.end()
+
+
+@pytest.mark.slow
+def test_one_that_cannot_start_again_leaves_the_other_two(tmp_path: Path) -> None:
+    up = Up(tmp_path / "c", "--brokers", "2", "--port", "0")
+    try:
+        assert not run("cluster", "add", "--dir", str(up.directory)).returncode
+        with open(up.directory / "broker-3.properties", "a", encoding="utf-8") as out:
+            out.write("controler=1\n")
+        grown = run("cluster", "grow", "--dir", str(up.directory))
+        assert grown.returncode
+        assert "broker 3 cannot serve: controler" in grown.stderr
+        assert voters(quorum(up.servers)) == [1, 2, 3]
+    finally:
+        run("cluster", "stop", "--dir", str(up.directory))
+        up.end()
 
 
 def test_where_brokers_are_missing_the_controller_must_run(tmp_path: Path) -> None:
