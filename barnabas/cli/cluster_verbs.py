@@ -212,7 +212,8 @@ def _hear(processes: Sequence[subprocess.Popen[str]]) -> None:
 def _is_early(directory: Path, place: Place, process: subprocess.Popen[str]) -> bool:
     """Whether it has to wait for controllers that do not run, which is said; not where it has ended at once."""
     controllers = controllers_of(directory)
-    away = [one for one in controllers if (found := find(directory, one)) is None or found.paused]
+    others = [one for one in controllers if one != place.node_id]  # its own command line may not be there yet
+    away = [one for one in others if (found := find(directory, one)) is None or found.paused]
     if 2 * len(away) < len(controllers):
         return False
     with suppress(subprocess.TimeoutExpired):

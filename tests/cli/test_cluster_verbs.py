@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -377,3 +378,11 @@ def high_watermark(server: str) -> int:
     """Of story-0, as a broker has it."""
     parts = state(server)["partitions"]
     return next(int(each["high_watermark"]) for each in parts if (each["topic"], each["partition"]) == ("story", 0))
+
+
+def test_who_was_just_launched_is_not_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its command line comes a moment later than its number."""
+    place = plan_for(tmp_path, 3, 0).place(2)
+    monkeypatch.setattr(cluster_verbs, "find", lambda _, one: cluster_processes.Running(1, False) if one == 1 else None)
+    process: Any = None
+    assert not cluster_verbs._is_early(tmp_path, place, process), "with the first it is a majority"
