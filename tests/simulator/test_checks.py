@@ -325,6 +325,14 @@ def test_an_unclean_election_takes_what_it_may_take(there: Sequence[bytes]) -> N
     see(all_checks(), [*UNCLEAN, read, Copied("b", P, ((0, 2, 1, 8),)), Copied("c", P, ((0, 2, 1, 8),))])
 
 
+def test_what_was_under_way_when_another_led_may_be_there_twice_but_nothing_else() -> None:
+    begins: list[Event] = [*sent(A, B, C), *acknowledged(A, first=-1), Uncertain(P), *acknowledged(B, C, first=-1)]
+    there = [(0, A), (1, B), (2, C), (3, B), (4, C)]
+    see([check_of("Unclean")], [*begins, KeptUncertain(P, tuple(there))])
+    with pytest.raises(Broken, match="unclean: b'a' at t-0 offset 5"):
+        see([check_of("Unclean")], [*begins, KeptUncertain(P, (*there, (5, A)))])
+
+
 def test_while_some_brokers_do_not_know_of_an_unclean_election_nothing_is_promised() -> None:
     see([check_of("Unclean")], [*sent(A), Certain(P), Uncertain(P), *acknowledged(A, first=-1), KeptUncertain(P, ())])
 

@@ -3,6 +3,8 @@
 acknowledged before all brokers knew of the last one    may be lost
 sent after that, and acknowledged                       is there
 what one producer has sent to a partition               there in the order of sending, each at most once
+sent and not acknowledged when another leads so         perhaps there twice: refused by one that lacks what came
+                                                        before, it comes under a new epoch to one that has it
 replicas, when all is healed                            the same batches, whatever each of them had before
 
 Without such an election nothing is lost.
@@ -21,6 +23,8 @@ class Unclean(Check):
 
     def __init__(self) -> None:
         self._sent: dict[bytes, tuple[str, int]] = {}
+        self._under_way: dict[TopicPartition, set[bytes]] = {}
+        self._twice: set[bytes] = set()
         self._acknowledged: dict[TopicPartition, list[bytes]] = {}
         self._since: dict[TopicPartition, int] = {}
         self._copies: dict[TopicPartition, Copied] = {}
@@ -35,25 +39,32 @@ class Unclean(Check):
 
     def _send(self, event: Sent) -> None:
         self._sent[event.value] = event.producer, len(self._sent)
+        self._under_way.setdefault(event.partition, set()).add(event.value)
 
     def _acknowledge(self, event: Acknowledged) -> None:
         self._acknowledged.setdefault(event.partition, []).append(event.value)
+        self._under_way.get(event.partition, set()).discard(event.value)
 
     def _uncertain(self, event: Uncertain) -> None:
         self._since[event.partition] = -1
+        self._twice |= self._under_way.get(event.partition, set())
 
     def _certain(self, event: Certain) -> None:
         self._since[event.partition] = len(self._sent)
 
     def _kept(self, event: KeptUncertain) -> None:
         last: dict[str, tuple[int, bytes]] = {}
+        once: set[bytes] = set()
         for offset, value in event.records:
             producer, number = self._sent[value]
             before = last.get(producer)
             if before is not None and number <= before[0]:
+                if value in once and value in self._twice:
+                    continue
                 where = f"{value!r} at {event.partition} offset {offset}"
                 raise Broken(f"unclean: {where} stands behind {before[1]!r}, which was sent after it, or is the same")
             last[producer] = number, value
+            once.add(value)
         since, kept = self._since.get(event.partition, 0), {value for _, value in event.records}
         if since < 0:  # some do not know of it: they may write what nobody keeps
             return
