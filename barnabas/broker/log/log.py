@@ -569,6 +569,11 @@ class Log:
             self.files.take_snapshot()
             self._flusher.start()
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the device knows which topic's log it is, see `flush`."""
+        return self._flusher.is_named
+
     def unwritten(self, path: str, error: OSError) -> None:
         """A small file could not be written, on whatever grounds: it can be rebuilt, so that ends nothing."""
         self.losses.unwritten(path, error)
@@ -695,8 +700,13 @@ class Log:
         self._flusher.is_named = topic_id == ZERO_UUID
         if topic_id == ZERO_UUID:
             return
+
+        def noted(error: OSError | None) -> None:
+            if durable and error is None and self.topic_id == topic_id:
+                self._flusher.is_named = True
+
         path = f"{self.directory}/{checkpoint.PARTITION_METADATA_FILE}"
-        self.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id), lambda _: None, durable=durable)
+        self.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id), noted, durable=durable)
 
     def recover(
         self,

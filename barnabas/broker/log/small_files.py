@@ -96,9 +96,12 @@ class SmallFiles:
         return gate
 
     def recovery_point_to_save(self) -> int:
-        """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""
+        """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device.
+
+        Nothing is before the device knows whose log it is: a start takes it from there that this is to be told still.
+        """
         log = self._log
-        point = log.recovery_point
+        point = log.recovery_point if log.is_named else min(log.recovery_point, log.segments[0].base)
         for segment in log.segments[:-1]:
             if not segment.indexes_saved or segment.synced_size < 0:
                 point = min(point, segment.base)

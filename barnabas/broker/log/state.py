@@ -60,6 +60,10 @@ class LogView(Protocol):
         """Of which topic of that name it is (all zero: not known)."""
 
     @property
+    def is_named(self) -> bool:
+        """Whether the device knows that."""
+
+    @property
     def config(self) -> TopicConfig:
         """The topic's settings."""
 

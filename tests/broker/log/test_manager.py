@@ -311,9 +311,13 @@ def test_a_sync_is_done_though_whose_the_log_is_cannot_be_noted_and_the_next_one
     append(log, b"a")
     memory.settle()
     assert (log.recovery_point, log.losses.failed_writes) == (1, 1)
+    log.files.save_epochs()
+    memory.settle()
+    assert log.files.recovery_point_to_save() == 0, "the next start is to know that it is missing"
     memory.disk.faults.bad_syncs.clear()
     append(log, b"b")
     memory.settle()
+    assert log.files.recovery_point_to_save() == 2
     memory.disk.crash()
     manager = manager_of(memory)
     memory.run(manager.load())
