@@ -298,6 +298,8 @@ class Member:
         )
         self.epoch, self.stage = -1, Stage.REGISTERING
         self._next_ms = now_ms + REFUSED_AGAIN_MS
+        if self._left is not None and not self._left.is_open:  # it leads nothing that others could be given
+            self._left.open()
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
         name, controller = "it does not answer" if code < 0 else name_of(code), self._where.current

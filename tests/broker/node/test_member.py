@@ -82,6 +82,18 @@ def test_what_keeps_a_broker_out_is_said_once_for_each_controller(caplog: pytest
     ]
 
 
+def test_a_broker_whose_node_id_was_registered_again_has_nothing_to_hand_over_as_it_leaves() -> None:
+    peers = Peers()
+    member = member_of(peers, 1)
+    member.tick(0)
+    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=7))
+    member.tick(2000)
+    left = member.leave(2000)
+    peers.answer(Lane.MEMBERSHIP, BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    assert left.is_open
+    assert Lane.MEMBERSHIP not in peers.asked
+
+
 def test_a_broker_whose_node_id_was_registered_again_asks_to_be_taken_in_anew() -> None:
     """It went on with the epoch that was no longer its own, and was fenced until it was started again."""
     peers = Peers()
