@@ -719,7 +719,7 @@ class Log:
         cleaned_to: int = -1,
         closing: ClosingFiles | None = None,
         report: Report | None = None,
-        named: bool = True,
+        named: bool = False,
     ) -> Job[None]:
         """Open what lies on disk, see `recovery.recover`; `report` is told of what is lost, else `losses`.
 
