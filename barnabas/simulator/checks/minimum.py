@@ -21,13 +21,17 @@ class Minimum(Check):
         """How many were in sync at most in the turn that is being looked at, and who is now."""
         self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._committed: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._decided: dict[tuple[str, TopicPartition], int] = {}
         """The largest ISR that a leader was to hear of since he was last seen to hear of one."""
         self.rules = {Decided: self._decides, Led: self._leads, Looked: self._looked, Gone: self._gone}
 
     def _decides(self, event: Decided) -> None:
         key = event.leader, event.partition
-        self._decided[key] = max(self._decided.get(key, 0), len(event.isr))
+        before, self._epochs[event.partition] = self._epochs.get(event.partition, -1), event.partition_epoch
+        # Where who decides has passed over some in one turn, all may have been in sync between.
+        most = event.replicas if event.partition_epoch > before + 1 else event.isr
+        self._decided[key] = max(self._decided.get(key, 0), len(most))
 
     def _leads(self, event: Led) -> None:
         key = event.broker, event.partition
