@@ -288,9 +288,9 @@ class Member:
     def _superseded(self, now_ms: int) -> None:
         """Its node id was registered once more, while it was fenced: it asks to be taken in anew.
 
-        That may have been an answer's loss: what an earlier life, or this one before `disprove`, has asked on another
-        connection, and was read only now. Apache Kafka's broker stays out until it is started again. Where it was
-        another broker of the same id, one of the two is refused once the other is alive.
+        A request of an earlier life, or of this one before `disprove`, may have been read only now, on another
+        connection. Apache Kafka's broker stays out until it is started again. Where it was another broker of the same
+        id, one of the two is refused once the other is alive.
         """
         where, me = self._where.current, self._me.broker_id
         self._not_yet(

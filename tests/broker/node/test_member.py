@@ -57,6 +57,15 @@ def member_of(peers: Peers, *voters: int) -> Member:
     )
 
 
+def registered(peers: Peers) -> Member:
+    """One of epoch 7, whose first heartbeat is under way."""
+    member = member_of(peers, 1)
+    member.tick(0)
+    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=7))
+    member.tick(2000)
+    return member
+
+
 def test_a_broker_that_leaves_may_be_told_twice_that_it_may() -> None:
     peers = Peers()
     member = member_of(peers, 1)
@@ -84,10 +93,7 @@ def test_what_keeps_a_broker_out_is_said_once_for_each_controller(caplog: pytest
 
 def test_a_broker_whose_node_id_was_registered_again_has_nothing_to_hand_over_as_it_leaves() -> None:
     peers = Peers()
-    member = member_of(peers, 1)
-    member.tick(0)
-    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=7))
-    member.tick(2000)
+    member = registered(peers)
     left = member.leave(2000)
     peers.answer(Lane.MEMBERSHIP, BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     assert left.is_open
@@ -97,10 +103,7 @@ def test_a_broker_whose_node_id_was_registered_again_has_nothing_to_hand_over_as
 def test_a_broker_whose_node_id_was_registered_again_asks_to_be_taken_in_anew() -> None:
     """It went on with the epoch that was no longer its own, and was fenced until it was started again."""
     peers = Peers()
-    member = member_of(peers, 1)
-    member.tick(0)
-    peers.answer(Lane.MEMBERSHIP, BrokerRegistrationResponse(broker_epoch=7))
-    member.tick(2000)
+    member = registered(peers)
     peers.answer(Lane.MEMBERSHIP, BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     assert (member.epoch, member.stage, member.fault) == (-1, Stage.REGISTERING, None)
     member.tick(5000)
