@@ -140,8 +140,9 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
         if_absent: bool = False,
         validate_only: bool = False,
     ) -> None:
-        """Creates a topic and waits until every partition has a leader; the arguments are those of `NewTopic`.
+        """Creates a topic and waits until every partition has a leader, and the brokers know of it.
 
+        The arguments are those of `NewTopic`. A broker that cannot say within a second what it knows is not waited for.
         With `validate_only` nothing is made: what would be refused is raised.
 
         Raises:
@@ -218,6 +219,7 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
                 )
             cluster = await self._client.refresh_metadata(leaderless, left_ms)
             leaderless = {name for name in leaderless if not led(cluster, name, count)}
+        await self._known_everywhere(names, count)
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic.

@@ -6,7 +6,7 @@ The base of `AsyncAdmin` for these, and for whom to ask: any broker, each of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from barnabas.client.answers import check, codes, error_of, note_asked_twice, topic_info
@@ -43,7 +43,12 @@ from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPa
 from barnabas.protocol.requests.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
-from barnabas.protocol.requests.metadata import MetadataResponseTopic
+from barnabas.protocol.requests.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -337,6 +342,30 @@ class AsyncCluster(Handle):
                     raise
             finally:
                 answer.cancel()
+
+    async def _known_everywhere(self, names: Collection[str], count: int) -> None:
+        """Waits until all brokers know these topics with so many partitions: whichever is asked next knows them.
+
+        A broker hears of a topic a moment after the controller. Who cannot say within a second is passed over.
+        """
+        nodes = self._client.cluster.nodes
+        if len(nodes) < 2 or not names:
+            return  # the only one has just told
+        asks = [asyncio.ensure_future(self._known_by(node, names, count)) for node in nodes]
+        try:
+            await asyncio.wait(asks, timeout=network.SLOW_MS / 1000)
+        finally:
+            for ask in asks:
+                ask.cancel()
+            await asyncio.gather(*asks, return_exceptions=True)
+
+    async def _known_by(self, node: int, names: Collection[str], count: int) -> None:
+        request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False)
+        while True:
+            response: MetadataResponse = await self._client.send(node, request)
+            if all(len(topic.partitions) >= count for topic in response.topics):
+                return
+            await asyncio.sleep(self.config.retry_backoff_ms / 1000)
 
     async def _to_controller(self, request: Any) -> Any:
         """Sends to the controller; where it is gone, to the next, once, and where there is none, until there is."""

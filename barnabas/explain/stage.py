@@ -18,7 +18,7 @@ from barnabas.broker.log import Log
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.protocol.api import key_of
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import error_name
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -72,7 +72,7 @@ def _outcome(part: Any) -> str:
     if getattr(part, "diverging_epoch", None) is not None:
         return f"epoch {part.diverging_epoch.epoch} ended at {part.diverging_epoch.end_offset}"
     if part.error_code:
-        return ErrorCode(part.error_code).name
+        return error_name(part.error_code)
     if hasattr(part, "records"):
         return f"{len(part.records)} bytes"
     return f"written at {part.base_offset}"

@@ -207,6 +207,14 @@ STALE_METADATA = frozenset(
 """Errors that call for a metadata refresh (Kafka's InvalidMetadataException)."""
 
 
+def error_name(code: int) -> str:
+    """Kafka's name of an error code that a peer sent; the number, where this release does not know it."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
 class BarnabasError(Exception):
     """Base of every error this package raises on purpose."""
 

@@ -20,7 +20,12 @@ from barnabas.protocol.requests.create_topics import CreatableTopicResult, Creat
 from barnabas.protocol.requests.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.requests.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorResponse
-from barnabas.protocol.requests.metadata import MetadataResponseBroker, MetadataResponsePartition
+from barnabas.protocol.requests.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.client.scripted import ScriptedBroker
 
 
@@ -384,3 +389,56 @@ async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_silent
             admin._client.network._random = lambda: 0.9  # the second is asked first
             assert await admin.list_topics() == []
             assert 2 in admin._client.network.connections.nodes
+
+
+def told_of_another(broker: ScriptedBroker, port: int) -> None:
+    """Has a broker tell of a second one."""
+
+    def metadata(request: Any) -> Any:
+        answer = broker.metadata(request)
+        answer.brokers.append(MetadataResponseBroker(2, "127.0.0.1", port))
+        return answer
+
+    broker.handlers[ApiKey.METADATA] = metadata
+
+
+def made(request: Any) -> Any:
+    return CreateTopicsResponse(0, [CreatableTopicResult(each.name) for each in request.topics])
+
+
+async def test_a_topic_that_was_made_is_known_to_whoever_is_asked_next() -> None:
+    async with ScriptedBroker() as behind, ScriptedBroker() as broker:
+        told_of_another(broker, behind.port)
+        broker.handlers[ApiKey.CREATE_TOPICS] = made
+        asked = 0
+
+        def metadata(request: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            answer = broker.handlers[ApiKey.METADATA](request)
+            if asked <= 2:
+                for topic in answer.topics:
+                    topic.error_code, topic.partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+            return answer
+
+        async with aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
+            admin._client.network._random = lambda: 0.0  # the first is asked where any will do
+            behind.handlers[ApiKey.METADATA] = metadata
+            await admin.create_topic("new")
+            assert asked == 3
+
+
+@pytest.mark.parametrize("silent", [True, False], ids=["silent", "never hears"])
+async def test_a_broker_that_does_not_say_that_it_knows_a_topic_is_not_waited_for(
+    silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "SLOW_MS", 20)
+    async with ScriptedBroker(silent=silent) as other, ScriptedBroker() as broker:
+        told_of_another(broker, other.port)
+        broker.handlers[ApiKey.CREATE_TOPICS] = made
+        other.handlers[ApiKey.METADATA] = lambda request: MetadataResponse(
+            topics=[MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, each.name) for each in request.topics]
+        )
+        async with aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
+            admin._client.network._random = lambda: 0.0
+            await admin.create_topic("new")

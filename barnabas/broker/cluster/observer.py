@@ -23,9 +23,8 @@ from barnabas.broker.cluster.snapshot_intake import Intake, SnapshotRefused
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.cluster.writing import aside
 from barnabas.broker.jobs import Job
-from barnabas.broker.replica.follower import name_of
 from barnabas.protocol.batch import batches, crc_ok, read_header
-from barnabas.protocol.errors import BarnabasError, ErrorCode, ProtocolError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, ProtocolError, error_name
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import decode_records, decode_slices
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
@@ -123,7 +122,9 @@ class Observer:
             return (yield from self._take_piece(response, now_ms))
         parts = [part for topic in response.responses if topic.topic_id == self._topic_id for part in topic.partitions]
         if response.error_code or len(parts) != 1:
-            return self._again(None, f"the controller refuses to be followed ({name_of(response.error_code)})", now_ms)
+            return self._again(
+                None, f"the controller refuses to be followed ({error_name(response.error_code)})", now_ms
+            )
         (part,) = parts
         diverging = part.diverging_epoch
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or (diverging is not None and diverging.epoch >= 0):
@@ -132,7 +133,7 @@ class Observer:
                 "does not have: it has lost what it announced"
             )
         if part.error_code:
-            return self._again(None, f"the controller answers {name_of(part.error_code)}", now_ms)
+            return self._again(None, f"the controller answers {error_name(part.error_code)}", now_ms)
         self.committed = max(self.committed, part.high_watermark)
         if part.snapshot_id is not None and part.snapshot_id.end_offset > self.end_offset:
             self._intake = Intake(self._node_id, self._cluster_id, part.snapshot_id, self.image)

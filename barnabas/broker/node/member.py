@@ -31,8 +31,7 @@ from barnabas.broker.cluster.observer import MetadataRefused, Observer
 from barnabas.broker.jobs import Gate, Job
 from barnabas.broker.node.whereabouts import Whereabouts
 from barnabas.broker.ports import Lane, Peers
-from barnabas.broker.replica.follower import name_of
-from barnabas.protocol.errors import BarnabasError, ErrorCode
+from barnabas.protocol.errors import BarnabasError, ErrorCode, error_name
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
@@ -302,7 +301,7 @@ class Member:
             self._left.open()
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
-        name, controller = "it does not answer" if code < 0 else name_of(code), self._where.current
+        name, controller = "it does not answer" if code < 0 else error_name(code), self._where.current
         if controller >= 0:
             self._not_yet(f"the controller (node {controller}) does not {what}: {name}")
         else:

@@ -18,8 +18,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.broker.log.types import EpochEnd
 from barnabas.broker.raft.world import Mark, NotInstalled, RaftLog
 from barnabas.broker.replica.divergence import cut_at
-from barnabas.broker.replica.follower import name_of
-from barnabas.protocol.errors import BarnabasError, ErrorCode
+from barnabas.protocol.errors import BarnabasError, ErrorCode, error_name
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from barnabas.protocol.requests.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -105,7 +104,7 @@ class Following:
         told: list[Any] = response.topics if pieces else response.responses  # type: ignore[union-attr]
         parts: list[Any] = [part for topic in told for part in topic.partitions]
         if response.error_code or len(parts) != 1:
-            return self._again(f"it refuses to be followed ({name_of(response.error_code)})", now_ms)
+            return self._again(f"it refuses to be followed ({error_name(response.error_code)})", now_ms)
         (part,) = parts
         said = part.current_leader
         epoch, leader = (-1, -1) if said is None else (said.leader_epoch, said.leader_id)
@@ -116,7 +115,7 @@ class Following:
         if part.error_code:
             resigned = part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             level = logging.INFO if resigned else logging.WARNING
-            return self._again(f"it answers {name_of(part.error_code)}", now_ms, level)
+            return self._again(f"it answers {error_name(part.error_code)}", now_ms, level)
         return self._take(part, now_ms)
 
     def _take(self, part: Any, now_ms: int) -> Told:
@@ -162,7 +161,7 @@ class Following:
             self._snapshot = None  # there is a newer one by now
             return self._again("it has another snapshot", now_ms)
         if part.error_code:
-            return self._again(f"it answers {name_of(part.error_code)}", now_ms)
+            return self._again(f"it answers {error_name(part.error_code)}", now_ms)
         piece = part.unaligned_records
         data = b"".join(piece) if isinstance(piece, list) else bytes(piece or b"")
         end = part.position + len(data)

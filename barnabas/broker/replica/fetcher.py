@@ -21,8 +21,9 @@ from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.jobs import Job, at_once
 from barnabas.broker.metrics import Meter
 from barnabas.broker.ports import Peers
-from barnabas.broker.replica.follower import BACKOFF_MS, Follower, Stage, name_of
+from barnabas.broker.replica.follower import BACKOFF_MS, Follower, Stage
 from barnabas.broker.replica.shared import Shared
+from barnabas.protocol.errors import error_name
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
@@ -176,7 +177,9 @@ class Fetcher:
         self, asked: dict[tuple[bytes, int], tuple[Follower, int]], response: FetchResponse, now_ms: int
     ) -> Job[None]:
         if response.error_code:
-            self._stand_back(f"broker {self.leader_id} refuses to be followed: {name_of(response.error_code)}", now_ms)
+            self._stand_back(
+                f"broker {self.leader_id} refuses to be followed: {error_name(response.error_code)}", now_ms
+            )
             return
         self._heard()
         left = SLICE

@@ -48,7 +48,7 @@ from barnabas.broker.replica import damage
 from barnabas.broker.replica.divergence import begin_before, cut_at
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.batch import read_header
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, error_name
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.protocol.requests.fetch import FetchPartition, PartitionData
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
@@ -387,7 +387,7 @@ class Follower:
             logger.info("%s: its leader is in a later epoch; waits for the metadata", self._name)
             self._go(Stage.PARKED)
         else:
-            self.back_off(f"its leader answers {name_of(code)}", now_ms, passing=code in _SETTLES)
+            self.back_off(f"its leader answers {error_name(code)}", now_ms, passing=code in _SETTLES)
 
     def _failed(self, error: Exception, now_ms: int) -> None:
         """Our own log refused. A full disk has room again; a failed sync, or our own end, is final."""
@@ -415,11 +415,3 @@ class Follower:
     def _go(self, stage: Stage) -> None:
         assert stage in MOVES[self.stage], f"{self.stage} does not lead to {stage}"
         self.stage = stage
-
-
-def name_of(code: int) -> str:
-    """Kafka's name of an error code that a peer sent; the number, where it is none."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
