@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.image import BrokerState, Image
 from barnabas.broker.cluster.members import Members
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.history import Decided, Registered, Remade, Removed, Tell
@@ -23,6 +23,7 @@ class DecisionWatch:
         self._registered: dict[int, int] = {}
         self._alive: tuple[str, ...] = ()
         self._unfenced: list[int] = []
+        self._brokers: dict[int, BrokerState] = {}
         self._decided: dict[TopicPartition, Decided] = {}
         self._topics: dict[bytes, str] = {}
 
@@ -32,6 +33,8 @@ class DecisionWatch:
         unfenced = [one.broker_id for one in image.brokers.values() if not one.fenced]
         alive = self._alive if unfenced == self._unfenced else names(sorted(unfenced))
         self._unfenced = unfenced
+        was, self._brokers = self._brokers, dict(image.brokers)
+        away = names(one.broker_id for one in image.brokers.values() if _was_away(was.get(one.broker_id), one))
         if self._alive != alive:
             gone, self._alive = [one for one in self._alive if one not in alive], alive
             self._world.count("brokers fenced", len(gone))
@@ -62,15 +65,21 @@ class DecisionWatch:
                     continue
                 epochs = (state.leader_epoch, state.partition_epoch)
                 leader = names([state.leader])[0] if state.leader > 0 else ""
+                members = names(state.replicas), names(state.isr)
                 others = names(state.elr), names(state.last_known)
                 anyone = image.topic_overrides(topic.name).get(_ANYONE) == "true"
-                now = Decided(key, leader, *epochs, names(state.replicas), names(state.isr), alive, *others, anyone)
+                now = Decided(key, leader, *epochs, *members, alive, *others, anyone, away)
                 self._decided[key] = now
                 self._tell(now)
                 if before is not None:
                     _count(self._world, before, now)
         for registered in back:  # behind what it has led to
             self._tell(registered)
+
+
+def _was_away(before: BrokerState | None, now: BrokerState) -> bool:
+    """Whether it was fenced and unfenced since it was looked at: each change of a broker is another object."""
+    return before is not None and before is not now and not before.fenced and not now.fenced
 
 
 class FencingWatch:

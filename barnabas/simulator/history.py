@@ -136,7 +136,7 @@ class Led(NamedTuple):
 class Decided(NamedTuple):
     """A partition as the controller has it, and who is not fenced; told when it has changed. No leader: "".
 
-    `anyone`: its topic lets any replica lead where nobody else can.
+    `anyone`: its topic lets any replica lead where nobody else can. `away`: who of the alive was fenced meanwhile, too.
     """
 
     partition: TopicPartition
@@ -149,6 +149,7 @@ class Decided(NamedTuple):
     elr: tuple[str, ...] = ()
     last_known: tuple[str, ...] = ()
     anyone: bool = False
+    away: tuple[str, ...] = ()
 
 
 class Removed(NamedTuple):

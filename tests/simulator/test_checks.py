@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.records import BrokerChange, Partition, PartitionChange, RegisterBroker, Topic
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check, Checks, all_checks
+from barnabas.simulator.decision_watch import DecisionWatch
 from barnabas.simulator.history import (
     Acknowledged,
     Agreed,
@@ -58,7 +61,7 @@ from barnabas.simulator.history import (
     Uncertain,
     Voted,
 )
-from barnabas.simulator.world import Broken
+from barnabas.simulator.world import Broken, World
 
 P = TopicPartition("t", 0)
 Q = TopicPartition("t", 1)
@@ -621,6 +624,28 @@ def test_who_is_eligible_and_comes_back_without_proof_is_passed_over_in_the_same
 
 def test_who_is_eligible_leads_when_a_leader_alone_in_sync_gives_up() -> None:
     see([check_of("Decisions")], [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "c")])
+
+
+def test_who_is_eligible_leads_where_the_one_in_sync_was_fenced_and_back_before_anybody_looked() -> None:
+    before, after = decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "c", elr="b")
+    see([check_of("Decisions")], [before, after._replace(away=("b",))])
+    with pytest.raises(Broken, match="not in the ISR"):
+        see([check_of("Decisions")], [before, after._replace(away=("d",))])
+
+
+def test_who_was_fenced_and_unfenced_in_one_turn_is_told_as_away() -> None:
+    told: list[Event] = []
+    image, watch = Image(), DecisionWatch(World("0"), told.append)
+    brokers = [RegisterBroker(one, one, b"", (), fenced=False) for one in (1, 2)]
+    image.apply([*brokers, Topic(b"t" * 16, "t"), Partition(b"t" * 16, 0, (1, 2), (1,), 1, elr=(2,))])
+    watch.look(image)
+    image.apply([BrokerChange(1, True), PartitionChange(b"t" * 16, 0, (2,), 2, elr=(1,)), BrokerChange(1, False)])
+    watch.look(image)
+    decisions = [one for one in told if isinstance(one, Decided)]
+    assert [(one.leader, one.alive, one.away) for one in decisions] == [
+        ("broker1", ("broker1", "broker2"), ()),
+        ("broker2", ("broker1", "broker2"), ("broker1",)),
+    ]
 
 
 def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:

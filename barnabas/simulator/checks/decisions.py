@@ -49,12 +49,12 @@ def _wrong(event: Decided) -> str:
 def _may_lead(before: Decided, event: Decided) -> bool:
     """Of the ISR; where nobody of it is alive, eligible; where nobody of those is, the last leader (KIP-966).
 
-    Who is fenced in this very step, or comes back without proof, is passed over; and so is a leader that gives up,
-    whose log is damaged: it stays neither in the ISR nor eligible.
+    Who is fenced in this very step (and perhaps unfenced before anybody looked), or comes back without proof, is passed
+    over; and so is a leader that gives up, whose log is damaged: it stays neither in the ISR nor eligible.
     """
     if before.leader and before.leader not in event.replicas:
         return event.leader in event.isr
-    there = set(event.alive)
+    there = set(event.alive) - set(event.away)
     if before.leader not in (*event.isr, *event.elr):
         there.discard(before.leader)
     for some in (before.isr, before.elr, before.last_known):
