@@ -64,8 +64,9 @@ class Member:
 
     `run` takes on what is more than a step. `caught_up` opens when the metadata is there, `unfenced` when the broker
     takes part; both open early when all is over, with the reason in `fault`. `epoch` is the broker's, -1 before it has
-    one. Who the controller is, `where` knows; `source`, if it is given, says who is asked for the metadata instead, and
-    `observed` is called when more of that is here.
+    one, `last_epoch` the one that it had last, also while it asks for another. Who the controller is, `where` knows;
+    `source`, if it is given, says who is asked for the metadata instead, and `observed` is called when more of that is
+    here.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Member:
         self._turn = 0
         self.observer = observer
         self.stage = Stage.REGISTERING
-        self.epoch = -1
+        self.epoch = self.last_epoch = -1
         self.fault: Exception | None = None
         self.caught_up = Gate()
         self.unfenced = Gate()
@@ -230,7 +231,8 @@ class Member:
         elif self._in_use_since_ms is None:
             self._in_use_since_ms = now_ms
         if response is not None and not code:
-            self.epoch, self.stage = response.broker_epoch, Stage.FENCED
+            self.epoch = self.last_epoch = response.broker_epoch
+            self.stage = Stage.FENCED
             self._told_epoch(self.epoch)
             self._next_ms = now_ms + self._heartbeat_ms
             self._answers()

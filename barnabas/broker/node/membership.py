@@ -115,7 +115,7 @@ def join(core: Core, mine: Identity) -> None:
         rack=config.broker_rack,
         previous_broker_epoch=proof.previous_epoch(core.disk, core.boot_id),
     )
-    core.member = Member(
+    core.member = member = Member(
         Whereabouts(voters, None if voter is None else lambda: voter.leader),
         asked,
         Observer(config.node_id, mine.cluster_id, TOPIC_ID, core.image, WAIT_MS if voter is None else OWN_WAIT_MS),
@@ -128,6 +128,7 @@ def join(core: Core, mine: Identity) -> None:
         lambda epoch: proof.note(core.disk, core.boot_id, epoch),
         *(() if voter is None else (lambda: config.node_id, voter.observed)),
     )
+    core.replicas.shared.broker_epoch = lambda: member.last_epoch
     core.services.forward = _way_to_controller(core, Lane.FORWARDED)
     core.handlers.update(dict.fromkeys(FORWARDED, forwarded.handle))
     core.timed.append(core.member)

@@ -149,7 +149,7 @@ class Fetcher:
                 self._to_the_end(one)
         wait_ms = self._shared.config.replica_fetch_wait_max_ms
         request = FetchRequest(
-            replica_state=ReplicaState(me, self._shared.cluster.broker_epoch(me)),
+            replica_state=ReplicaState(me, self._shared.broker_epoch()),
             max_wait_ms=min(wait_ms, TURN_WAIT_MS_MAX) if round_.is_full else wait_ms,
             min_bytes=BYTES_MIN,
             max_bytes=ANSWER_BYTES_MAX,

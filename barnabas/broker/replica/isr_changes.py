@@ -115,7 +115,7 @@ def _epoch_of(partition: Partition, member: int) -> int:
     """In which life a member told where its log ends, of which it may have lost some in the next one."""
     shared, remote = partition.shared, partition.remotes.get(member)
     if member == shared.broker_id:
-        return shared.cluster.broker_epoch(member)
+        return shared.broker_epoch()
     return -1 if remote is None else remote.broker_epoch
 
 

@@ -294,7 +294,8 @@ class Partition:
         deleting = self.shared.delete_records.num_delayed > 0
         low = self.low_watermark() if deleting else -1
         previous_end = remote.end.offset
-        remote.fetched(start, log_start_offset, now_ms, leader_end, epoch)
+        registered = self.shared.cluster.broker_epoch(broker_id)
+        remote.fetched(start, log_start_offset, now_ms, leader_end, epoch, registered)
         rose = deleting and self.low_watermark() > low
         isr_changes.maybe_expand(self, remote)
         if remote.end.offset != previous_end and self.advance_high_watermark(now_ms):

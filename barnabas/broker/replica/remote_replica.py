@@ -54,17 +54,27 @@ class RemoteReplica:
             self.last_fetch_leader_end = leader_end
         self.last_caught_up_ms = now_ms if in_sync else NEVER_MS
 
-    def fetched(self, start: OffsetMetadata, log_start_offset: int, now_ms: int, leader_end: int, epoch: int) -> None:
+    def fetched(
+        self,
+        start: OffsetMetadata,
+        log_start_offset: int,
+        now_ms: int,
+        leader_end: int,
+        epoch: int,
+        registered: int,
+    ) -> None:
         """A fetch from `start` was read while the leader's end was `leader_end`.
 
         Caught up now, if it asks for the leader's end; caught up when it last fetched, if it asks for what was the
         end then (so a follower under steady load is in sync though it never reaches the moving end).
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, a fetch of an older incarnation of that broker.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, a fetch of an older incarnation of that broker than has fetched before,
+                or is `registered`. What it has, the present one may lack.
         """
-        if epoch != -1 and self.broker_epoch > epoch:
-            detail = f"broker {self.broker_id} fetched with epoch {epoch}, but {self.broker_epoch} is known"
+        known = max(self.broker_epoch, registered)
+        if epoch != -1 and known > epoch:
+            detail = f"broker {self.broker_id} fetched with epoch {epoch}, but {known} is known"
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, detail)
         if start.offset >= leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)

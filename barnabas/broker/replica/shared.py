@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.broker.account import PARKED, Account
@@ -48,6 +49,7 @@ class Shared:
     __slots__ = (
         "account",
         "actions",
+        "broker_epoch",
         "broker_id",
         "cluster",
         "complaints",
@@ -81,6 +83,8 @@ class Shared:
         now_ms: int,
     ) -> None:
         self.broker_id = broker_id
+        self.broker_epoch: Callable[[], int] = partial(cluster.broker_epoch, broker_id)
+        """In which of its lives this process was registered; the metadata may tell of another one of that id by now."""
         self.config = config
         self.controller = controller
         self.cluster = cluster
