@@ -21,6 +21,7 @@ from barnabas.simulator.faults import ACTIVE, BLACKOUT, KINDS_OF_MEMBERS, Fault
 from barnabas.simulator.history import Over
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import LEAST, Outcome, play
+from barnabas.simulator.watching import PARTED, RECOGNISED
 from barnabas.simulator.world import Broken
 from tests.simulator.soak import play_range
 
@@ -202,6 +203,66 @@ def test_a_long_search_that_never_meets_a_fault_fails(
     assert "never reached" not in capsys.readouterr().out
     assert main(["simulate", "--seeds", str(search.MANY)]) == 1
     assert "clocks that drift" in capsys.readouterr().out.splitlines()[-1]
+
+
+PROMISED = (
+    # elections of each kind, and what controllers do among themselves
+    "elections",
+    "elections of an eligible leader",
+    "elections of the last known leader",
+    "elections of the preferred leader",
+    "elections of an unclean leader",
+    "controller elections",
+    "pre-votes refused",
+    "controllers that resign",
+    # logs
+    PARTED,
+    "cuts of the metadata log",
+    "snapshots of metadata installed",
+    # who is in sync, and who is there
+    "ISR shrinks",
+    "ISR expansions",
+    "fencings by evidence",
+    "fencings by timeout",
+    "returns without proof",
+    # disks
+    "unsynced bytes lost",
+    "names lost",
+    "flips found",
+    "writes that found a full disk",
+    # what clients are told
+    "error 6 NOT_LEADER_OR_FOLLOWER",
+    "error 7 REQUEST_TIMED_OUT",
+    "error 19 NOT_ENOUGH_REPLICAS",
+    "error 20 NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "error 74 FENCED_LEADER_EPOCH",
+    "error 75 UNKNOWN_LEADER_EPOCH",
+    "operations that expired",
+    RECOGNISED,
+    # groups
+    "commits whose coordinator moves",
+    "rebalances",
+    "zombies refused",
+    # ways and clocks
+    "half-open connections",
+    "fault: cut to",
+    "fault: cut from",
+    "fault: split to",
+    "fault: split from",
+    "clocks that drift",
+    "fault: jump",
+)
+"""What a long search is promised to meet."""
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_a_long_search_that_never_meets_what_it_is_to_meet_fails_and_names_it(name: str) -> None:
+    found = search.Found()
+    found.of_several = search.MANY
+    found.reached.update(search.REACHED)
+    assert not found.missing
+    del found.reached[name]
+    assert found.missing == [name]
 
 
 @pytest.mark.parametrize(
