@@ -79,6 +79,16 @@ PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
                 "self._become(Role.LEADER, self.kept, now_ms)",
             ),
         ),
+        "snapshot_without_producer_ids": _plant(
+            "What a snapshot says of producer ids is passed over.",
+            "images",
+            1,
+            (
+                "barnabas.broker.cluster.snapshot_intake:Intake._compare",
+                "self._side.apply(records)",
+                'self._side.apply([one for one in records if type(one).__name__ != "ProducerIds"])',
+            ),
+        ),
         "broker_takes_what_nobody_has": _plant(
             "A node's broker takes in what its own voter has, committed or not.",
             "metadata",

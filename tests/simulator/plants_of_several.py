@@ -56,6 +56,16 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             0,
             ("barnabas.broker.cluster.succession:_elect", "one in have_all and able(one)", "able(one)"),
         ),
+        "deposed_leads_on": plant_of_several(
+            "Who leads and hears that another does leads on, in that one's epoch.",
+            "leaders",
+            0,
+            (
+                f"{_PARTITION}.become_follower",
+                "self._lead_no_longer(state.leader)",
+                "self.is_leader or self._lead_no_longer(state.leader)",
+            ),
+        ),
         "fenced_keeps_its_place": plant_of_several(
             "A broker that is fenced stays in the ISR.",
             "decisions",
