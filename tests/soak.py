@@ -7,16 +7,19 @@ import random
 import sys
 from importlib import import_module
 
-from tests.simulator.soak import play_range
+from tests.simulator import soak, teeth
 
 TESTERS = {
     "durability": "tests.durability.soak",
     "hostile": "tests.hostile.soak",
     "kills": "tests.cluster_kills.soak",
     "moves": "tests.broker.node.soak",
+    "plants": "tests.simulator.teeth",
     "simulator": "tests.simulator.soak",
 }
 """By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""
+RANGES = {"plants": teeth.play_range, "simulator": soak.play_range}
+"""Those that play a range of seeds, however long that takes."""
 
 
 def main() -> int:
@@ -25,13 +28,13 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=3600, help="how long all of them take together (3600)")
     options.add_argument("--seed", help="where to begin, a number; or the name of one story, which is played once")
     options.add_argument("--only", choices=sorted(TESTERS), help="one tester")
-    options.add_argument("--count", type=int, help="--only simulator: so many seeds, however long that takes")
+    options.add_argument("--count", type=int, help="--only simulator or plants: so many seeds, however long that takes")
     options.add_argument("--jobs", type=int, default=2, help="with --count: how many at a time, a process each (2)")
     given = options.parse_args()
     if given.count is not None:
-        if given.only != "simulator":
-            options.error("--count is for --only simulator")
-        return min(play_range(int(given.seed or 0), given.count, given.jobs), 1)
+        if given.only not in RANGES:
+            options.error(f"--count is for --only {' or '.join(RANGES)}")
+        return min(RANGES[given.only](int(given.seed or 0), given.count, given.jobs), 1)
     names = [given.only] if given.only else sorted(TESTERS)
     if given.seed and "/" in given.seed and not given.only:
         names = ["durability"]

@@ -47,7 +47,7 @@ def play_range(first: int, count: int, jobs: int) -> int:
         f"simulator: seeds {first} to {first + found.seeds - 1}, {len(found.broken)} broken\n"
         f"{found.virtual_ms / 3_600_000:.1f} virtual hours, {found.acknowledged:,} records acknowledged, "
         f"{found.events:,} facts checked; {found.seeds / seconds:.2f} seeds/s ({jobs} processes)\n"
-        f"revision {_revision()}, {machine}\n"
+        f"revision {revision()}, {machine}\n"
         + ", ".join(f"{name} {times:,}" for name, times in sorted(found.reached.items()) if times)
     )
     if found.missing:
@@ -61,7 +61,7 @@ def _add(found: Found, outcome: Outcome) -> None:
         print(f"{outcome.broken}\nrepeat it: barnabas simulate --seeds 1 --seed {outcome.plan.seed}\n", flush=True)
 
 
-def _revision() -> str:
+def revision() -> str:
     """The commit that is checked out, and whether files differ from it."""
     told = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return told.stdout.strip() or "unknown"
