@@ -51,7 +51,8 @@ class Observer:
 
     `end_offset` is the offset after the last record that `image` has, `epoch` that record's; `committed` what the
     controller had when it last answered (-1: it has not); `applied_ms` when that record was written, by the
-    controller's clock (wall ms, -1: nobody said). `fault` says why it has ended.
+    controller's clock (wall ms, -1: nobody said); `heard_ms` when it last answered (monotonic ms, -1: it has not).
+    `fault` says why it has ended.
     """
 
     def __init__(self, node_id: int, cluster_id: str, topic_id: bytes, image: Image, wait_ms: int = WAIT_MS) -> None:
@@ -69,6 +70,7 @@ class Observer:
         self.epoch = -1
         self.committed = -1
         self.applied_ms = -1
+        self.heard_ms = -1
         self.fault: MetadataRefused | None = None
 
     @property
@@ -134,6 +136,7 @@ class Observer:
             )
         if part.error_code:
             return self._again(None, f"the controller answers {error_name(part.error_code)}", now_ms)
+        self.heard_ms = now_ms
         self.committed = max(self.committed, part.high_watermark)
         if part.snapshot_id is not None and part.snapshot_id.end_offset > self.end_offset:
             self._intake = Intake(self._node_id, self._cluster_id, part.snapshot_id, self.image)
@@ -191,7 +194,7 @@ class Observer:
         except SnapshotRefused as refusal:
             self._intake = None
             return self._again(None, f"the snapshot at {intake.end_offset} cannot be taken in: {refusal}", now_ms)
-        self._not_before_ms = now_ms
+        self._not_before_ms = self.heard_ms = now_ms
         if not whole:
             return None
         delta = yield from intake.install()

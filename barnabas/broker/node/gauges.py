@@ -9,6 +9,7 @@ Everything is counted when somebody reads. States are the numbers of Kafka's `Br
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.node.startup import Phase
@@ -27,6 +28,21 @@ _STATES: Final = {
     Phase.READY: 3,  # RUNNING
     Phase.STOPPING: 7,  # SHUTTING_DOWN
 }
+_APPLIED: Final = {
+    "kafka.controller:KafkaController": (
+        "LastAppliedRecordOffset",
+        "LastAppliedRecordTimestamp",
+        "LastAppliedRecordLagMs",
+    ),
+    "broker-metadata-metrics": (
+        "last-applied-record-offset",
+        "last-applied-record-timestamp",
+        "last-applied-record-lag-ms",
+    ),
+}
+"""A node has one image, which its controller and its broker go by: either tells of it under the names that it has."""
+_SILENT_MS: Final = 1000
+"""Twice as long as a controller may wait for news before it answers (`WAIT_MS` of `cluster.observer`)."""
 
 
 def register(core: Core) -> None:
@@ -40,8 +56,6 @@ def register(core: Core) -> None:
     registry.counter("kafka.log:LogManager", "FailedWriteCount", None, lambda: losses.failed_writes)
     registry.gauge(kind, "ActiveControllerCount", None, lambda: int(core.is_active))
     registry.gauge(kind, "LastCommittedRecordOffset", None, lambda: _committed(core) - 1)
-    applied = "last-applied-record-offset"
-    registry.gauge("broker-metadata-metrics", applied, None, lambda: _applied(core) - 1)
     registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "GlobalTopicCount", None, lambda: len(image.topics))
@@ -52,9 +66,9 @@ def register(core: Core) -> None:
         registry.meter("kafka.controller:ControllerStats", name)  # `cluster/members` counts them
     registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
     registry.gauge(kind, "PreferredReplicaImbalanceCount", None, lambda: _imbalanced(core))
-    metadata = "broker-metadata-metrics"
-    registry.gauge(metadata, "last-applied-record-timestamp", None, lambda: _applied_ms(core))
-    registry.gauge(metadata, "last-applied-record-lag-ms", None, lambda: _lag_ms(core))
+    for type_name, names in _APPLIED.items():
+        for name, read in zip(names, (_last_applied, _applied_ms, _lag_ms), strict=True):
+            registry.gauge(type_name, name, None, partial(read, core))
 
 
 def register_voter(registry: MetricsRegistry, raft: Raft, log: QuorumLog) -> None:
@@ -80,14 +94,32 @@ def _applied(core: Core) -> int:
     return core.metadata.log.high_watermark if core.member is None else core.member.observer.end_offset
 
 
+def _last_applied(core: Core) -> int:
+    return _applied(core) - 1
+
+
 def _applied_ms(core: Core) -> int:
     """When the last record that this broker's image has was written (wall ms); the controller's own are all there."""
     return core.clock.now_ms() if core.member is None else core.member.observer.applied_ms
 
 
 def _lag_ms(core: Core) -> int:
-    """Unlike in Kafka, whose controller writes something twice a second: nothing to wait for is no lag."""
-    return max(core.clock.now_ms() - _applied_ms(core), 0) if _committed(core) > _applied(core) else 0
+    """Kafka's controller writes something twice a second, and what was last applied tells. Ours writes nothing then.
+
+    So there is no lag while nothing is awaited, and the controller that would say so answers.
+    """
+    if _committed(core) > _applied(core):
+        return max(core.clock.now_ms() - _applied_ms(core), 0)
+    silent_ms = core.now_ms - _heard_ms(core)
+    return silent_ms if silent_ms > _SILENT_MS else 0
+
+
+def _heard_ms(core: Core) -> int:
+    """When this node last heard of whoever leads the controllers (monotonic ms); who does so hears of itself."""
+    raft = None if core.voter is None else core.voter.raft
+    if core.member is None or (raft is not None and raft.leading is not None):
+        return core.now_ms
+    return core.member.observer.heard_ms if raft is None else raft.heard_ms
 
 
 def _imbalanced(core: Core) -> int:

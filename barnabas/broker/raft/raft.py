@@ -110,6 +110,8 @@ class Raft:
         """Rises with every change of role: what was asked in an earlier one does not count."""
         self._fetched = False
         """Whether the leader has answered a fetch in this stay."""
+        self.heard_ms = -1
+        """When any leader last did, or this voter last led (-1: never)."""
 
     # Looking
 
@@ -201,6 +203,8 @@ class Raft:
         self.role = role
         self._keeping.keep(kept)
         self._votes = {}
+        if self.leading is not None:
+            self.heard_ms = now_ms
         self.leading = self._following = None
         self._fetched = False
         self._due_ms = None
@@ -468,6 +472,7 @@ class Raft:
         elif not self._learn(told.epoch, told.leader, now_ms):
             if told.alive:
                 self._fetched = True
+                self.heard_ms = now_ms
                 self._due_ms = now_ms + self._timing.fetch_ms
             if told.committed:
                 self._outside.committed(now_ms)

@@ -345,9 +345,59 @@ def test_the_controller_tells_how_far_the_others_are(three):
     assert [gauge(three[one], "broker-metadata-metrics", lag) for one in (1, 2)] == [0, 0]
     count = "ActiveControllerCount"
     assert [gauge(three[one], "kafka.controller:KafkaController", count) for one in (1, 2, 3)] == [1, 0, 0]
+    applied = "LastAppliedRecordOffset"
+    told_of = [gauge(three[one], "kafka.controller:KafkaController", applied) for one in (1, 2)]
+    assert told_of == [end - 1] * 2
     three.kill(3)
     three.advance(300_000)
     assert [one.replica_id for one in quorum(three, 2).observers] == [2]
+
+
+def metadata_lag_ms(node):
+    names = (
+        ("broker-metadata-metrics", "last-applied-record-lag-ms"),
+        ("kafka.controller:KafkaController", "LastAppliedRecordLagMs"),
+    )
+    lag_ms, same = (gauge(node, *name) for name in names)
+    assert lag_ms == same
+    return lag_ms
+
+
+def test_metadata_that_is_here_and_not_taken_in_is_a_lag(three):
+    """A change of many partitions is taken in in steps; the first answer that tells of it says that there is more."""
+    three.create()
+    three.advance(5000)
+    lags = []
+    two, stepped = three[2], three[2].step
+
+    def step():
+        worked = stepped()
+        lags.append(metadata_lag_ms(two))
+        return worked
+
+    two.step = step
+    three.cut.add(frozenset((1, 2)))
+    three.ask(CONTROLLER, CreateTopicsRequest([CreatableTopic("of-an-answer-that-is-under-way", 1, 1)]), 6)
+    three.ask(CONTROLLER, CreateTopicsRequest([CreatableTopic("many", 2500, 1)]), 6)
+    three.advance(400)
+    three.cut.clear()
+    three.until(lambda: "many" in two.core.image.topics)
+    assert 0 < max(lags) < 10_000
+    three.advance(1000)
+    assert metadata_lag_ms(two) == 0
+
+
+def test_who_does_not_hear_of_the_controller_does_not_say_that_it_has_all(three):
+    three.create()
+    three.advance(5000)
+    assert [metadata_lag_ms(three[one]) for one in (1, 2, 3)] == [0, 0, 0]
+    three.cut |= {frozenset((1, 3)), frozenset((2, 3))}
+    three.advance(7000)
+    assert 6000 <= metadata_lag_ms(three[3]) <= 8000
+    assert [metadata_lag_ms(three[one]) for one in (1, 2)] == [0, 0]
+    three.cut.clear()
+    three.advance(3000)
+    assert metadata_lag_ms(three[3]) == 0
 
 
 def test_a_topic_made_anew_before_a_large_one_keeps_what_is_acknowledged(three, monkeypatch):

@@ -23,9 +23,11 @@ from barnabas.protocol.requests.describe_quorum import (
 )
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.controllers import VOTERS, Controllers
-from tests.broker.node.test_cluster import gauge
+from tests.broker.node.test_cluster import gauge, metadata_lag_ms
 from tests.broker.node.test_cluster_by_chance import STEPS, Run
 from tests.broker.node.world import World, batch
+
+VOTERS_BY_ID = (1, 2, 3)
 
 
 def fenced(cluster: Controllers, node_id: int) -> set[int]:
@@ -64,6 +66,24 @@ def test_what_each_voter_knows_of_the_quorum_can_be_read():
     assert told("current-leader") == [cluster.active] * 3
     assert min(told("current-epoch")) > max(epochs)
     assert min(told("log-end-offset")) > max(ends)
+
+
+def test_a_controller_that_is_cut_off_does_not_say_that_it_has_all():
+    """Its own broker has what it has, and it leads no more."""
+    cluster = Controllers()
+    cluster.create(partitions=3)
+    cluster.advance(5000)
+    assert [metadata_lag_ms(cluster[one]) for one in VOTERS_BY_ID] == [0, 0, 0]
+    for gone in (cluster.active, cluster.others()[-1]):
+        others = [one for one in VOTERS_BY_ID if one != gone]
+        cluster.cut |= {frozenset((gone, one)) for one in others}
+        cluster.advance(20_000)
+        assert cluster.active in others
+        assert 10_000 < metadata_lag_ms(cluster[gone]) <= 21_000
+        assert [metadata_lag_ms(cluster[one]) for one in others] == [0, 0]
+        cluster.cut.clear()
+        cluster.advance(10_000)
+        assert [metadata_lag_ms(cluster[one]) for one in VOTERS_BY_ID] == [0, 0, 0]
 
 
 def test_an_idle_node_asks_its_own_controller_seldom_and_hears_of_news_at_once(monkeypatch: pytest.MonkeyPatch):
