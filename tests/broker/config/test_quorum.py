@@ -136,6 +136,16 @@ def test_the_compose_files_cluster_keeps_as_many_copies():
     assert told == replication(3)
 
 
+def test_each_broker_of_the_compose_files_cluster_keeps_its_data_in_a_named_volume_of_its_own():
+    told = (ROOT / "docker-compose.yml").read_text()
+    services, volumes = told.split("\nservices:\n")[1].split("\nvolumes:\n")
+    directory = re.findall(r"^VOLUME (\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[-1]
+    for number in (1, 2, 3):
+        (service,) = re.findall(rf"^  broker-{number}:\n((?:    .*\n)+)", services, re.MULTILINE)
+        assert f"      - data-{number}:{directory}\n" in service
+        assert f"  data-{number}:\n" in volumes
+
+
 def test_kafkas_variable_for_the_cluster_is_taken():
     def known(**environment):
         return load(environment=environment, properties="barnabas.cluster.id=of-the-file").config.barnabas_cluster_id
