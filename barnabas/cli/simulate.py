@@ -31,7 +31,12 @@ def parser() -> Options:
             "barnabas simulate --replay simulate-17.json --shrink",
         ),
     )
-    options.add_argument("--seeds", metavar="N", type=int, help=f"how many seeds are played ({_SEEDS})")
+    options.add_argument(
+        "--seeds",
+        metavar="N",
+        type=int,
+        help=f"how many seeds are played ({_SEEDS}); with 200 and more it is a failure if something is never reached",
+    )
     options.add_argument("--seed", metavar="S", type=int, help="the first of them (0)")
     options.add_argument("--brokers", metavar="N", type=int, choices=(1, 3), help="three (3), or one that stands alone")
     options.add_argument("--jobs", metavar="N", type=int, help="how many at a time, a process each (all processors)")
