@@ -154,6 +154,12 @@ def reader_of_fetch(cluster: Cluster) -> Callable[[OffsetFetchResponse], tuple[O
     return lambda response: read_fetched(response.groups[0] if response.groups else response, cluster)
 
 
+def ids_told(response: OffsetFetchResponse, cluster: Cluster) -> dict[str, bytes]:
+    """The topics of an answer about one group that names them by their ids."""
+    topics = response.groups[0].topics if response.groups else ()
+    return {cluster.topic_names.get(one.topic_id, ""): one.topic_id for one in topics if one.topic_id != ZERO_UUID}
+
+
 def read_fetched(group: OffsetFetchResponseGroup | OffsetFetchResponse, cluster: Cluster) -> tuple[Offsets, int]:
     """What a group has committed (partitions with nothing are left out), and the first error."""
     code = group.error_code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from barnabas.client.consume.group.commits import (
     commit_request,
     fetch_request,
     highest_version,
+    ids_told,
     reader_of_commit,
     reader_of_fetch,
 )
@@ -148,8 +149,12 @@ class GroupOffsets:
         now_ms: int,
         on_done: Callable[[Offsets | None, BarnabasError | None, int], None],
         deadline_ms: int = NEVER,
+        ids: dict[str, bytes] | None = None,
     ) -> None:
-        """What is committed of these partitions; those with nothing are left out."""
+        """What is committed of these partitions; those with nothing are left out.
+
+        `ids`: takes the ids of their topics, where the answer tells them.
+        """
         wanted, metadata = list(partitions), self._fetcher.metadata
         cluster = metadata.cluster
 
@@ -162,6 +167,8 @@ class GroupOffsets:
             said, code = reader_of_fetch(cluster)(response)
             if code == ErrorCode.UNKNOWN_TOPIC_ID:  # made anew: nobody else may ask for its new one
                 metadata.request_update()
+            if ids is not None:
+                ids.update(ids_told(response, cluster))
             return said, code
 
         question = Question(
@@ -180,10 +187,17 @@ class GroupOffsets:
         if asked and self._coordinator.known:
             for position in asked:
                 position.asking = True
-            self.committed([each.where for each in asked], now_ms, partial(self._on_committed, asked))
+            ids: dict[str, bytes] = {}
+            done = partial(self._on_committed, asked, ids)
+            self.committed([each.where for each in asked], now_ms, done, ids=ids)
 
     def _on_committed(
-        self, asked: list[Position], offsets: Offsets | None, error: BarnabasError | None, now_ms: int
+        self,
+        asked: list[Position],
+        ids: Mapping[str, bytes],
+        offsets: Offsets | None,
+        error: BarnabasError | None,
+        now_ms: int,
     ) -> None:
         for position in asked:
             position.asking = False
@@ -196,5 +210,6 @@ class GroupOffsets:
                 position.await_reset(None)
             else:
                 position.seek(found.offset, found.leader_epoch)
+                position.topic_id = ids.get(position.where.topic, ZERO_UUID)
                 self._saved[position.where] = found.offset
         self._on_change()

@@ -416,6 +416,25 @@ def test_what_is_committed_of_a_topic_made_anew_is_asked_by_its_new_id() -> None
     assert found == [({T0: OffsetAndMetadata(7)}, None)]
 
 
+def test_what_was_committed_of_a_topic_is_no_place_in_one_made_anew() -> None:
+    """Whoever began there would leave out so many of its records."""
+    cluster = Cluster({"t": 2}, records=30, by_epochs=True)
+    cluster.group.offsets[T0] = 7
+    one = cluster.member()
+
+    def answered_before(request: OffsetFetchRequest) -> OffsetFetchResponse:
+        del cluster.refuse[OffsetFetchRequest]
+        answer: OffsetFetchResponse = cluster.group.fetch(request)
+        cluster.group.ids["t"] = b"n" * 16
+        cluster.group.offsets.clear()
+        one.learn()
+        return answer
+
+    cluster.refuse[OffsetFetchRequest] = answered_before
+    cluster.run(1000, [one])
+    assert cluster.handed_out[T0] == list(range(30))
+
+
 def unknown(request: OffsetFetchRequest, topic_id: bytes) -> OffsetFetchResponse | None:
     """As a broker answers of topics of other ids."""
     group = request.groups[0]
