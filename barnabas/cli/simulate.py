@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from barnabas.cli.codes import REFUSED, WRONG
+from barnabas.cli.codes import HERE, REFUSED, WRONG
 from barnabas.cli.options import Options
 from barnabas.cli.speak import fail, say, say_json, some, table
 
@@ -56,6 +56,11 @@ def main(arguments: Sequence[str]) -> int:
         return fail(f"--seeds is {given.seeds}; play one at least", WRONG)
     if given.jobs is not None and given.jobs < 1:
         return fail(f"--jobs is {given.jobs}; somebody has to play", WRONG)
+    directory = Path(given.save)
+    if given.replay is None or given.shrink:
+        directory.mkdir(parents=True, exist_ok=True)  # now: a failure that is found in an hour is to find it
+        if not os.access(directory, os.W_OK | os.X_OK):
+            return fail(f"--save {directory}: this user may not write there; name another directory", HERE)
     from barnabas.simulator.plan import SEVERAL
     from barnabas.simulator.search import Found, search
 
@@ -68,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         found.add(outcome)
         _tell_broken(outcome, given.replay, as_json=given.json)
         if given.shrink and outcome.broken is not None:
-            _shrink(outcome, Path(given.save), as_json=given.json)
+            _shrink(outcome, directory, as_json=given.json)
     else:
         first = given.seed or 0
         seeds, jobs = range(first, first + (given.seeds or _SEEDS)), given.jobs or os.cpu_count() or 1
@@ -77,9 +82,9 @@ def main(arguments: Sequence[str]) -> int:
             if outcome.broken is not None:
                 from barnabas.simulator.search import save
 
-                _tell_broken(outcome, str(save(outcome, Path(given.save))), as_json=given.json)
+                _tell_broken(outcome, str(save(outcome, directory)), as_json=given.json)
                 if given.shrink:
-                    _shrink(outcome, Path(given.save), as_json=given.json)
+                    _shrink(outcome, directory, as_json=given.json)
     _tell(found, time.monotonic() - began_s, as_json=given.json)
     return REFUSED if found.broken or found.missing else 0
 

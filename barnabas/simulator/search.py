@@ -83,7 +83,7 @@ MANY: Final = 200
 _FORM: Final = 1
 
 
-class NotAFailure(BarnabasError):
+class NotAFailure(BarnabasError, ValueError):
     """A file that holds no failure of the simulator."""
 
 
@@ -159,6 +159,8 @@ def load(path: Path) -> Plan:
             raise NotAFailure(f"{path} is of form {told['form']}; this release replays form {_FORM}")
         plan = Plan(**told["plan"])
         plan.faults = [Fault(*fault) for fault in plan.faults]
+    except NotAFailure:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise NotAFailure(f"{path} is no failure that barnabas simulate has saved: {error!r}") from error
     return plan

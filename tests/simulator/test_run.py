@@ -279,8 +279,24 @@ def test_a_file_that_is_no_failure_is_refused_in_one_sentence(
 ) -> None:
     path = tmp_path / "f.json"
     path.write_text(text)
-    assert main(["simulate", "--replay", str(path)]) == 1
+    assert main(["simulate", "--replay", str(path)]) == 2, "1 is for a promise that was broken"
     assert why in capsys.readouterr().err
+
+
+def test_where_a_failure_is_saved_is_there_before_the_search_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is found after hours, and would be lost."""
+    monkeypatch.setattr("barnabas.simulator.run.all_checks", lambda: [Refusing()])
+    monkeypatch.setattr(search, "draw", lambda seed, brokers: replace(draw("7", 3000, 1), seed=seed))
+    assert main(["simulate", "--seeds", "1", "--save", str(tmp_path / "found" / "today")]) == 1
+    assert (tmp_path / "found" / "today" / "simulate-0.json").exists()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(search, "search", lambda *_: pytest.fail("it began"))
+    assert main(["simulate", "--seeds", "1", "--save", str(tmp_path / "file")]) == 4
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert main(["simulate", "--seeds", "1", "--save", str(tmp_path)]) == 4
+    assert f"--save {tmp_path}: this user may not write there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", [["--seeds", "0"], ["--jobs", "0"], ["--replay", "f.json", "--seed", "3"]])
