@@ -278,6 +278,7 @@ def test_a_cluster_comes_up_again_where_it_was(tmp_path: Path) -> None:
         third = run("cluster", "up", "--dir", str(tmp_path / "pair"), "--brokers", "2")
         assert third.returncode == 2
         assert "its cluster is up already" in third.stderr
+        assert "--data-dir" not in third.stderr, "that is no option of this command"
         assert second.servers == first.servers
         with Admin(bootstrap_servers=second.servers) as admin:
             (one,) = admin.describe_topics("t")["t"].partitions

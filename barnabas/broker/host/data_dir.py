@@ -65,7 +65,7 @@ class DataDirLock:
         except BlockingIOError as error:
             os.close(handle)
             raise DataDirUnusable(
-                f"another broker serves from {self.path}; stop it, or name another with --data-dir"
+                f"another broker serves from {self.path}; stop it, or name another directory"
             ) from error
         except OSError:  # a file system without locks (some network ones)
             os.close(handle)
