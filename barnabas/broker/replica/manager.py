@@ -307,7 +307,7 @@ class ReplicaManager:
             if partition.damaged >= 0 and len(state.replicas) == 1:
                 lacking.forget(self.logs.disk, str(key))  # nobody has it
             self.hosted.add(partition)
-        if state.leader == self.shared.broker_id:
+        if state.leader == self.shared.broker_id and not self.shared.superseded:
             if partition.become_leader(state, now_ms):
                 self._follow_nobody(key)
         elif partition.become_follower(state):

@@ -126,13 +126,16 @@ class Partition:
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
-        """Follow `state.leader` (-1: nobody); what a leader knows is dropped. False when not newer."""
+        """Follow `state.leader` (-1: nobody); what a leader knows is dropped. False when not newer.
+
+        Nobody is followed where that is another process with the node id of this one, either.
+        """
         if state.partition_epoch <= self.partition_epoch:
             return False
         self.replicas, self.adding, self.moves = state.replicas, state.adding, state.moves
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
-        self._lead_no_longer(state.leader)
+        self._lead_no_longer(NO_LEADER if state.leader == self.shared.broker_id else state.leader)
         return True
 
     def stop(self) -> None:

@@ -119,6 +119,11 @@ class Shared:
         self.purgatories = (self.fetch, self.produce, self.delete_records)
 
     @property
+    def superseded(self) -> bool:
+        """Whether another process was registered with this node id since: what is said of the id is said of it."""
+        return self.cluster.broker_epoch(self.broker_id) > self.broker_epoch()
+
+    @property
     def awaited(self) -> bool:
         """Whether anybody waits for anything, so that an append must be told of."""
         return bool(self.fetch.watchers or self.produce.watchers or self.delete_records.watchers)

@@ -80,3 +80,23 @@ def test_a_leader_that_has_heard_of_nobody_yet_knows_who_is_registered():
     assert second.fetch(1, second.epoch) == 0
     cluster.settle()
     assert not answer.done
+
+
+def test_a_process_does_not_lead_what_another_with_its_node_id_is_to_lead():
+    """Whoever was still connected to it followed it, and cut what it did not have: acknowledged records."""
+    cluster, second = in_sync_twice()
+    answer = cluster.produce(b"second")
+    assert second.fetch(2, second.epoch) == 0
+    cluster.until(lambda: answer.done)
+    assert cluster.part(answer).error_code == 0
+    cluster.kill(LEADER)
+    cluster.until(lambda: cluster.leader() == FOLLOWER)
+    assert cluster[CONTROLLER].core.image.isr_eligible(FOLLOWER, second.epoch)
+    cluster.paused.clear()
+    cluster.until(lambda: cluster[FOLLOWER].core.image.partition("t", 0) == cluster.state())
+    assert cluster.put(b"third", acks=1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    cluster.until(lambda: member_of(cluster).epoch > second.epoch)  # the other one is silent
+    cluster.start(LEADER)
+    cluster.until(lambda: sorted(cluster.state().isr) == [LEADER, FOLLOWER])
+    assert cluster[FOLLOWER].values() == cluster[LEADER].values()
+    assert cluster.put(b"third").base_offset == 2
