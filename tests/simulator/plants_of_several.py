@@ -62,8 +62,8 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             0,
             (
                 f"{_PARTITION}.become_follower",
-                "self._lead_no_longer(state.leader)",
-                "self.is_leader or self._lead_no_longer(state.leader)",
+                "self._lead_no_longer(NO_LEADER if",
+                "self.is_leader or self._lead_no_longer(NO_LEADER if",
             ),
         ),
         "fenced_keeps_its_place": plant_of_several(
