@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,13 +18,13 @@ SENT_FROM = 11
 """The version of Fetch from which a consumer can be sent elsewhere."""
 
 
-def cluster(**settings: Any) -> Cluster:
-    """Three brokers in a rack each, and `t`, which 1 leads."""
+def cluster(replicas: Sequence[int] = (1, 2, 3), **settings: Any) -> Cluster:
+    """Three brokers in a rack each, and `t`, which the first of its replicas leads."""
     three = Cluster(1, broker_rack="a", replica_selector_class=RACK_AWARE, **settings)
     for node_id in (2, 3):
         three.start(node_id, broker_rack=RACKS[node_id])
     three.until(lambda: all(one.core.ready for one in three.nodes.values()))
-    three.create(replicas={0: [1, 2, 3]})
+    three.create(replicas={0: list(replicas)})
     assert three.put(b"first").error_code == 0
     three.advance(1000)
     return three
@@ -93,10 +94,22 @@ def test_without_the_setting_all_read_from_the_leader() -> None:
     assert b"first" in bytes(fetch(three, 1, "b").records)
 
 
-def test_who_left_the_isr_is_nobody_to_read_from_and_neither_is_one_that_is_fenced() -> None:
+def test_who_left_the_isr_is_nobody_to_read_from_though_it_is_there_and_has_what_is_asked_for() -> None:
+    three = cluster([2, 1, 3], replica_lag_time_max_ms=2000)
+    assert fetch(three, 2, "c").preferred_read_replica == 3
+    three.cut.add(frozenset((2, 3)))
+    assert three.put(b"second", acks=1).error_code == 0
+    three.until(lambda: three.state().isr == (2, 1))
+    assert three[2].core.image.is_alive(3)
+    told = fetch(three, 2, "c")
+    assert (told.preferred_read_replica, b"first" in bytes(told.records)) == (-1, True)
+
+
+def test_one_that_is_fenced_is_nobody_to_read_from() -> None:
     three = cluster(replica_lag_time_max_ms=2000)
     three.cut.add(frozenset((1, 3)))
     three.until(lambda: three.state().isr == (1, 2))
+    assert not three[1].core.image.is_alive(3)
     assert fetch(three, 1, "c").preferred_read_replica == -1
     three.kill(2)
     three.until(lambda: three.state().isr == (1,))
