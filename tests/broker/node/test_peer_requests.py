@@ -99,6 +99,8 @@ def test_blocks_of_producer_ids_are_given_once(pair):
         ([(2, 0), (1, -1)], {}, ErrorCode.NONE),
         ([(2, 0), (1, 99)], {}, ErrorCode.INELIGIBLE_REPLICA),
         ([(2, 0), (3, -1)], {}, ErrorCode.INVALID_REQUEST),
+        ([(2, 0)], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ([(2, 0)], {"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
         ([(2, 0)], {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
         ([(2, 0)], {"partition_epoch": 1}, ErrorCode.NOT_CONTROLLER),
         ([(2, 0)], {"partition_index": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
