@@ -164,6 +164,11 @@ def test_nobody_out_of_sync_leads_but_where_that_is_allowed():
     assert (change.leader, change.isr, change.recovering) == (4, (4,), True)
 
 
+def test_a_move_that_begins_lets_nobody_lead_who_is_out_of_sync_even_where_that_is_allowed():
+    one = One((1, 2, 3), isr=(1,), leader=-1, dead=(1,))
+    assert one.begin(4, 2, 3, terms=Terms(unclean=True)) == ((4, 2, 3, 1), (4,), (1,), (1,), -1, 0)
+
+
 def test_giving_up_takes_nobody_who_alone_is_in_sync_for_one_that_is_eligible_and_away():
     """What is eligible has all that was committed, but may come back without it, as after a loss of power."""
     one = One((1, 2))
