@@ -96,6 +96,16 @@ def test_a_follower_knows_the_high_watermark_one_fetch_later_and_then_its_reader
     assert len(waiting.one.records) > 0
 
 
+def test_who_hears_of_more_that_is_committed_than_it_has_takes_its_own_end_for_that(cluster):
+    """A follower that is far behind, which is given a piece at a time."""
+    answering(cluster, lambda part: setattr(part, "high_watermark", 99))
+    for value in (b"a", b"b"):
+        cluster.brokers[1].produce(value)
+        cluster.settle()
+        assert cluster.high_watermarks() == cluster.ends()
+    assert cluster.ends() == {1: 2, 2: 2, 3: 2}
+
+
 def test_how_long_a_leader_keeps_the_request_is_a_setting():
     cluster = Cluster(replica_fetch_wait_max_ms=2000)
     cluster.settle()
