@@ -339,7 +339,7 @@ def test_a_defect_in_taking_one_in_is_found(world, place, old, new):
         undo()
 
 
-@pytest.mark.parametrize("damage", ["bit", "length", "cut", "short", "elsewhere", "empty", "error"])
+@pytest.mark.parametrize("damage", ["bit", "value", "length", "cut", "short", "elsewhere", "empty", "error"])
 def test_a_snapshot_that_came_damaged_changes_nothing_and_is_asked_for_again(world, damage, small_pieces, caplog):
     with_snapshot(world, 2)
     observer = new_observer()
@@ -348,6 +348,8 @@ def test_a_snapshot_that_came_damaged_changes_nothing_and_is_asked_for_again(wor
     data = bytearray(part.unaligned_records)
     if damage == "bit":
         data[-1] ^= 1
+    elif damage == "value":
+        data[-2] ^= 1  # it can be read all the same
     elif damage == "length":
         data[-200:] = bytes(200)
     elif damage == "cut":
