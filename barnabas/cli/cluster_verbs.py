@@ -246,20 +246,25 @@ def _wait_ready(directory: Path, place: Place, process: subprocess.Popen[str]) -
         process.wait()
         process.stdout.close()
         if late.is_set():
-            raise Refused(f"broker {place.node_id} {_too_late(directory)}")
+            raise Refused(f"broker {place.node_id} {_too_late(directory, place.node_id)}")
         raise Refused(f"broker {place.node_id} cannot serve: {last_words(directory, place.node_id)}")
     say(f"broker {place.node_id} serves on {HOST}:{place.port}; it says more in {stem(directory, place.node_id)}.log")
 
 
-def _too_late(directory: Path) -> str:
-    """Why a broker that has not ended by itself does not serve; most often it waits for the controllers."""
+def _too_late(directory: Path, node_id: int) -> str:
+    """Why a broker that has not ended by itself does not serve; where its controllers run, its log knows more."""
     controllers = controllers_of(directory)
-    running = [node_id for node_id in controllers if find(directory, node_id) is not None]
+    running = [one for one in controllers if one != node_id and find(directory, one) is not None]
+    ended, of = (
+        f"did not serve within {READY_S_MAX:g} s and was ended",
+        f"of the controllers ({', '.join(map(str, controllers))})",
+    )
+    if 2 * (len(running) + (node_id in controllers)) > len(controllers):
+        return f"{ended}, and {of} enough others run ({len(running)}): see {stem(directory, node_id)}.log for why"
     where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
-    which = f"of the controllers ({', '.join(map(str, controllers))}) {len(running)} others run"
     return (
-        f"did not serve within {READY_S_MAX:g} s and was ended: {which}, and nobody serves without a majority of them; "
-        f"once none runs, barnabas cluster up{where} starts all"
+        f"{ended}: {of} {len(running)} others run, and nobody serves without a majority of them; once none runs, "
+        f"barnabas cluster up{where} starts all"
     )
 
 

@@ -169,7 +169,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path, verb: str) -> None:
         steer(verb, tmp_path, 2)
 
 
-def test_who_waits_for_a_majority_in_vain_is_told_of_it(
+def test_who_does_not_serve_though_its_controllers_run_is_sent_to_its_log(
     tmp_path: Path, stands: Stands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan_for(tmp_path, 3, 0)
@@ -181,7 +181,23 @@ def test_who_waits_for_a_majority_in_vain_is_told_of_it(
     with pytest.raises(Refused) as told:
         steer("start", tmp_path, 2)
     assert str(told.value) == (
-        "broker 2 did not serve within 0.05 s and was ended: of the controllers (1, 2, 3) 2 others run, and nobody "
+        "broker 2 did not serve within 0.05 s and was ended, and of the controllers (1, 2, 3) enough others run (2): "
+        f"see {tmp_path / 'broker-2.log'} for why"
+    ), "such as another secret, of which its log tells"
+
+
+def test_one_more_that_waits_for_a_majority_in_vain_is_told_of_it(
+    tmp_path: Path, stands: Stands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_for(tmp_path, 3, 0)
+    stands(1)
+    waits = [sys.executable, "-c", "import signal; signal.pause()"]
+    monkeypatch.setattr(cluster_verbs, "launch", lambda *_: subprocess.Popen(waits, stdout=subprocess.PIPE, text=True))
+    monkeypatch.setattr(cluster_verbs, "READY_S_MAX", 0.05)
+    with pytest.raises(Refused) as told:
+        cluster_verbs.start(tmp_path, [Place(4, 0, 0)])
+    assert str(told.value) == (
+        "broker 4 did not serve within 0.05 s and was ended: of the controllers (1, 2, 3) 1 others run, and nobody "
         f"serves without a majority of them; once none runs, barnabas cluster up --dir {tmp_path} starts all"
     )
 
