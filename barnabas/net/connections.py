@@ -42,7 +42,7 @@ _MOVES = {
 class NodeConnection:
     """One node's connection. Times are absolute ms; `versions` are the ranges the broker advertised.
 
-    `attempts` counts the connections that were begun.
+    `attempts` counts the connections that were begun; `was_ready`: one of them was, in its time.
     """
 
     node_id: int
@@ -58,6 +58,7 @@ class NodeConnection:
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)
     addresses: list[str] = field(default_factory=list)
     address_index: int = 0
+    was_ready: bool = False
 
     def move(self, to: State) -> None:
         """Change state along the table; anything else is a bug of ours."""
@@ -113,6 +114,7 @@ class Connections:
         node = self.of(node_id)
         node.move(State.READY)
         node.versions = versions
+        node.was_ready = True
         node.failures = node.setup_failures = 0
 
     def disconnected(self, node_id: int, now_ms: int) -> None:

@@ -288,7 +288,7 @@ class Metadata:
         self.topic_errors = {}
         for topic in response.topics:
             name = topic.name or ""
-            trouble = _trouble(name, topic)
+            trouble = _trouble(name, topic, may_make=self.allow_auto_create)
             if trouble is None:
                 self.troubles.clear(("topic", name))
             else:
@@ -312,10 +312,11 @@ def _names(topics: Mapping[str, TopicInfo]) -> dict[bytes, str]:
     return {info.topic_id: name for name, info in topics.items() if info.topic_id != ZERO_UUID}
 
 
-def _trouble(name: str, topic: MetadataResponseTopic) -> KafkaError | None:
-    """What keeps records of this topic from going, if anything does."""
+def _trouble(name: str, topic: MetadataResponseTopic, *, may_make: bool) -> KafkaError | None:
+    """What keeps records of this topic from going, if anything does. `may_make`: it was asked to make what lacks."""
     if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return KafkaError(topic.error_code, f"the cluster has no topic {name}, and makes none on first use")
+        none = ", and makes none on first use" if may_make else ""
+        return KafkaError(topic.error_code, f"the cluster has no topic {name}{none}")
     if topic.error_code:
         return KafkaError(topic.error_code, f"topic {name}")
     homeless = [each.partition_index for each in topic.partitions if each.leader_id < 0]

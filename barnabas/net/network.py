@@ -554,7 +554,10 @@ class NetworkClient:
         if node is not None and not self._closed:
             connection = self.connections.of(node_id)
             reached, handshake = connection.state is not State.CONNECTING, connection.state is State.CHECKING
-            error = unreached(node, self._told_by, reason, reached=reached, handshake=handshake, ended=ended)
+            # An address that was given, or where it was: it is not there at present, and no other is to be looked for.
+            right = connection.was_ready or node.at in self.config.bootstrap_servers
+            told_by = "" if right else self._told_by
+            error = unreached(node, told_by, reason, reached=reached, handshake=handshake, ended=ended)
             self.metadata.troubles.note(("node", node_id), error, now_ms, since_ms)
 
     def _note_slow(self, now_ms: int) -> None:

@@ -149,7 +149,7 @@ def unreached(
 
     Args:
         node: whom.
-        told_by: the address of the broker that told of it.
+        told_by: the address of the broker that told of it; empty where it is known to be right.
         reason: what the system said.
         reached: there was a connection.
         handshake: it was not set up.
@@ -167,4 +167,6 @@ def unreached(
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
         if told_by != at:
             what += ", and can be reached: see the broker's advertised.listeners"
+    elif node.id >= 0 and not reached:
+        what = f"broker {node.id} cannot be reached: {what}"
     return Disconnected(what)

@@ -25,7 +25,11 @@ from barnabas.protocol.requests.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.protocol.requests.metadata import MetadataResponsePartition, MetadataResponseTopic
+from barnabas.protocol.requests.metadata import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.client.scripted import ScriptedBroker
 from tests.client.world import CLOSE, SILENCE, Bench, World
 
@@ -129,7 +133,16 @@ def test_a_port_that_is_slow_is_not_taken_for_one_that_speaks_tls(caplog: pytest
 
 def test_an_unknown_topic(caplog: pytest.LogCaptureFixture) -> None:
     (said,) = waiting(caplog, World(topics={"other": [1]}))
-    assert "UNKNOWN_TOPIC_OR_PARTITION(3): the cluster has no topic t" in said
+    assert "UNKNOWN_TOPIC_OR_PARTITION(3): the cluster has no topic t, and makes none on first use" in said
+
+
+async def test_who_asks_for_no_topic_to_be_made_is_not_told_that_the_cluster_makes_none() -> None:
+    async with ScriptedBroker() as broker:
+        broker.handlers[ApiKey.METADATA] = lambda request: unknown(broker, request)
+        async with aio.Consumer(bootstrap_servers=broker.servers, allow_auto_create_topics=False) as consumer:
+            consumer.config.default_api_timeout_ms = 300
+            said = await told(lambda: consumer.partitions_for("nope"), "the cluster has no topic nope")
+            assert "on first use" not in said
 
 
 def test_no_leader(caplog: pytest.LogCaptureFixture) -> None:
@@ -375,6 +388,38 @@ async def test_an_advertised_address_that_cannot_be_reached_is_told_with_both(cl
         assert not isinstance(sent.exception(), type(None))
 
 
+async def test_an_address_that_was_given_is_not_said_to_be_the_wrong_one(closed_port: int) -> None:
+    """A broker that was stopped: nobody is to look into its advertised.listeners for that."""
+    async with ScriptedBroker(advertised=closed_port) as broker:
+        producer = await aio.Producer(f"{broker.servers},127.0.0.1:{closed_port}").start()
+        sent = await producer.send("t", b"x")
+        why = f"broker 1 cannot be reached: cannot connect to 127.0.0.1:{closed_port}"
+        assert "advertised.listeners" not in await told(lambda: producer.flush(0.3), why)
+        await producer.close(0)
+        assert sent.exception() is not None
+
+
+async def test_an_address_where_a_broker_was_is_not_said_to_be_the_wrong_one() -> None:
+    arrived = asyncio.Event()
+    async with ScriptedBroker() as other:
+        async with ScriptedBroker() as broker:
+
+            def metadata(request: Any) -> Any:
+                answer = broker.metadata(request)
+                answer.brokers.append(MetadataResponseBroker(2, "127.0.0.1", other.port))
+                return answer
+
+            broker.handlers[ApiKey.METADATA] = other.handlers[ApiKey.METADATA] = metadata
+            broker.handlers[ApiKey.PRODUCE] = lambda _: arrived.set()
+            producer = await aio.Producer(other.servers).start()
+            sent = await producer.send("t", b"x")
+            await arrived.wait()
+        why = f"broker 1 cannot be reached: cannot connect to {broker.servers}"
+        assert "advertised.listeners" not in await told(lambda: producer.flush(0.3), why)
+        await producer.close(0)
+        assert sent.exception() is not None
+
+
 def test_who_takes_connections_and_is_silent_can_be_reached() -> None:
     """A process that is paused: its system takes them. Its address is right, and nobody is to look for another."""
     node, told_by = Node(1, "one.example", 9092), "boot.example:9092"
@@ -405,15 +450,16 @@ async def test_offsets_that_a_leader_cannot_read_name_its_error() -> None:
             await told(call, "KAFKA_STORAGE_ERROR(56)")
 
 
+def unknown(broker: ScriptedBroker, request: Any) -> Any:
+    """As a broker tells of topics that it does not have."""
+    answer = broker.metadata(request)
+    answer.topics = [MetadataResponseTopic(error_code=3, name=each.name) for each in request.topics or ()]
+    return answer
+
+
 async def test_an_unknown_topic_is_named_with_its_error() -> None:
     async with ScriptedBroker() as broker, aio.Producer(broker.servers, max_block_ms=200) as producer:
-
-        def unknown(request: Any) -> Any:
-            answer = broker.metadata(request)
-            answer.topics = [MetadataResponseTopic(error_code=3, name=each.name) for each in request.topics or ()]
-            return answer
-
-        broker.handlers[ApiKey.METADATA] = unknown
+        broker.handlers[ApiKey.METADATA] = lambda request: unknown(broker, request)
         why = "UNKNOWN_TOPIC_OR_PARTITION(3): the cluster has no topic nope"
         await told(lambda: producer.partitions_for("nope"), why)
         assert why in str((await producer.send("nope", b"x")).exception())
