@@ -231,10 +231,14 @@ def _directory(given: argparse.Namespace) -> Path:
 
 def _up(given: argparse.Namespace) -> int:
     from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
-    from barnabas.cli.cluster_files import plan_for
+    from barnabas.cli.cluster_files import OF_EACH, plan_for
     from barnabas.cli.cluster_up import Cluster
     from barnabas.protocol.errors import ConfigError
 
+    names = [one.partition("=")[0].strip() for one in given.set]
+    own = next((name for name in names if name in OF_EACH), None)
+    if own is not None:
+        raise ConfigError(f"--set {own}: cluster up sets it for each broker itself; leave it out")
     directory = _directory(given)
     try:
         lock = DataDirLock(str(directory))

@@ -44,6 +44,8 @@ BROKERS: Final = 3
 HOST: Final = "127.0.0.1"
 _OWN: Final = ("node.id", "log.dirs", "listeners")
 """Settings in which brokers of one cluster differ."""
+OF_EACH: Final = (*_OWN, "broker.id", "log.dir", "controller.quorum.voters", "inter.broker.listener.name")
+"""What is decided here: one value for all brokers would have them wait for each other, or serve one directory."""
 
 
 def default_directory() -> Path:

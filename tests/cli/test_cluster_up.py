@@ -388,3 +388,13 @@ def test_no_cluster_begins_in_the_data_directory_of_a_broker(tmp_path: Path) -> 
         with pytest.raises(ConfigError, match=r"is the data directory of a broker .* name another with --dir"):
             look()
     assert [one.name for one in tmp_path.iterdir()] == ["meta.properties"]
+
+
+@pytest.mark.parametrize("setting", ["node.id=4", " listeners = PLAINTEXT://:0", "log.dirs=/data", "broker.id=4"])
+def test_what_is_each_brokers_own_is_not_set_for_all(setting: str, tmp_path: Path) -> None:
+    """They would wait for each other, and be ended after a minute."""
+    done = run("cluster", "up", "--dir", str(tmp_path / "c"), "--set", setting)
+    name = setting.partition("=")[0].strip()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--set {name}: cluster up sets it for each broker itself; leave it out" in done.stderr
+    assert not (tmp_path / "c").exists()
