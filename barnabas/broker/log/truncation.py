@@ -37,8 +37,8 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
 
     The log then ends at `offset`, or where a batch began that contained it; where what goes began behind a gap around
     `offset`, before that: the first that goes may have been there, and have had a wrong offset. So it may have where it
-    begins at `offset` behind a gap, but for a compacted log: what was there was committed, and its offsets are not
-    given away again.
+    begins at `offset` behind a gap, but for a log that is compacted, or was (the gap is below the high watermark then):
+    what was there was committed, and its offsets are not given away again.
 
     The high watermark, the recovery point and the log start come down with the end; producer state is rebuilt from
     the newest snapshot that is left.
@@ -62,7 +62,8 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     for position, header in scan(segment.file, end, segment.size):
         if header.last_offset >= offset:
             end = position
-            if header.base_offset == offset and "compact" in log.config.cleanup_policy:
+            compacted = "compact" in log.config.cleanup_policy or offset <= log.high_watermark
+            if header.base_offset == offset and compacted:
                 break
             log_end = min(header.base_offset, kept_end)
             break

@@ -67,9 +67,10 @@ def follow(log: Log, base: int, *values: bytes) -> None:
     log.append_as_follower(data, now_ms=NOW)
 
 
-def test_a_cut_behind_what_was_compacted_away_gives_no_offset_away_twice(memory):
+@pytest.mark.parametrize("policy", ["compact", "delete"], ids=["it is compacted", "it is not any more"])
+def test_a_cut_behind_what_was_compacted_away_gives_no_offset_away_twice(memory, policy):
     """Else the high watermark falls with it, and who leads with this log writes where consumers have been."""
-    log = memory.new_log(cleanup_policy=("compact",))
+    log = memory.new_log(cleanup_policy=(policy,))
     follow(log, 0, b"a", b"b")
     follow(log, 10, b"never committed")
     log.advance_high_watermark(10)
