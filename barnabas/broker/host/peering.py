@@ -2,7 +2,8 @@
 
 What a socket or a timer tells goes to the way, then its actions are carried out, then whoever has an answer is told in
 one step of the core. Nothing is opened before something is asked, and each attempt asks the metadata for the address.
-Of a name with several addresses each attempt tries the next (KIP-302).
+Of a name with several addresses each attempt tries the next (KIP-302). A connection to where a broker does not listen
+any more is closed before the next request: another process with its id may be there still.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Peering:
         for voter in voters_of(self._config):
             if voter.node_id == broker_id and voter.host:
                 return voter.host, voter.port
+        return self.told_by(broker_id)
+
+    def told_by(self, broker_id: int) -> tuple[str, int] | None:
+        """Where a broker has told that it listens for brokers; None while it has not."""
         broker = self.host.core.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self._listener)
 
@@ -101,6 +106,7 @@ class Peering:
         line = self._lines.get((broker_id, lane))
         if line is None:
             line = self._lines[broker_id, lane] = Line(self, broker_id, lane)
+        line.heed(self.told_by(broker_id))
         line.way.ask(request, done, self.host.now_ms(), version)
         line.soon()
 
@@ -189,6 +195,7 @@ class Line:
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._closed = False
+        self._told: tuple[str, int] | None = None  # where the broker listened when this was opened, as it had told
         self._turn = 0  # which of the addresses behind a name is tried next; one that answers keeps its turn
 
     def soon(self) -> None:
@@ -196,6 +203,12 @@ class Line:
         if not self._soon and not self._closed:
             self._soon = True
             self._host.loop.call_soon(self._pump)
+
+    def heed(self, told: tuple[str, int] | None) -> None:
+        """Hang up where the broker has told since that it listens elsewhere."""
+        if self._transport is not None and told is not None and self._told not in (None, told):
+            self._hang_up()
+            self.way.lost(f"it listens at {told[0]}:{told[1]} by now", self._host.now_ms())
 
     def close(self) -> None:
         """Let go of socket and timer."""
@@ -252,6 +265,7 @@ class Line:
         self._hang_up()
         if isinstance(action, Open):
             self._transport = Transport(self._broker_id, self, -1, -1)
+            self._told = self._peering.told_by(self._broker_id)
             self._opening = self._host.loop.create_task(self._open(self._transport))
 
     async def _open(self, transport: Transport) -> None:

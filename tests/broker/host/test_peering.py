@@ -18,7 +18,9 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host import peering
 from barnabas.broker.host.peering import Line, Peering
 from barnabas.broker.ports import Lane
+from barnabas.explain.stage import CountingEntropy
 from barnabas.net.host.transport import Transport
+from barnabas.protocol.requests.fetch import FetchRequest
 from tests.broker.host.fake_core import until
 from tests.broker.host.test_peer_channel import port_between
 from tests.broker.node.cluster import CLUSTER_ID
@@ -62,6 +64,39 @@ async def test_each_attempt_tries_the_next_address_of_a_name(monkeypatch: pytest
     assert loop.tried == [DEAD, ALIVE, ALIVE, ALIVE]
     assert opened == [ALIVE, ALIVE, ALIVE]
     line.close()
+
+
+async def test_a_connection_to_where_a_broker_does_not_listen_any_more_is_not_used() -> None:
+    """Another process with its id was there still, and was followed in its place."""
+    loop, came = asyncio.get_running_loop(), [0, 0]
+
+    def door(number: int) -> asyncio.Protocol:
+        came[number] += 1
+        return asyncio.Protocol()
+
+    servers = [await loop.create_server(lambda number=number: door(number), "127.0.0.1", 0) for number in (0, 1)]  # type: ignore[misc]
+    told = [server.sockets[0].getsockname()[:2] for server in servers]
+    broker = SimpleNamespace(endpoint=lambda _listener: told[0], fenced=False)
+    core = SimpleNamespace(
+        image=SimpleNamespace(brokers={2: broker}),
+        services=SimpleNamespace(cluster_id=CLUSTER_ID),
+        config=SimpleNamespace(node_id=1),
+    )
+    others = Peering(BrokerConfig(node_id=1), "BROKERS", b"secret", CountingEntropy())
+    host = SimpleNamespace(core=core, loop=loop, now_ms=lambda: int(loop.time() * 1000), complete=lambda work: work())
+    others.host = cast("Any", host)
+    answers: list[Any] = []
+    others.send(2, FetchRequest(), answers.append)
+    await until(lambda: came == [1, 0])
+    others.send(2, FetchRequest(), answers.append)
+    broker.endpoint = lambda _listener: told[1]
+    others.send(2, FetchRequest(), answers.append)
+    await until(lambda: came == [1, 1])
+    assert answers == [None, None], "who had asked there is told that no answer comes"
+    others.close()
+    for server in servers:
+        server.close()
+        await server.wait_closed()
 
 
 @pytest.mark.parametrize(
