@@ -679,6 +679,16 @@ def test_who_decides_twice_in_one_turn_may_have_had_others_in_sync_between() -> 
         see([check_of("Minimum")], [*alone, decided((0, 1), "b", "b"), led("b", 0, "b"), Looked("b", 1, P, 2, 2)])
 
 
+def test_who_hears_of_an_isr_that_grew_and_is_as_it_was_may_have_committed_between() -> None:
+    alone: list[Event] = [decided((0, 0), "b", "b"), led("b", 0, "b"), Looked("b", 1, P, 1, 3)]
+    see([check_of("Minimum")], [*alone, decided((0, 2), "b", "b"), Looked("b", 1, P, 2, 3)])
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*alone, decided((0, 1), "b", "b"), Looked("b", 1, P, 2, 3)])
+    twice = [Looked("b", 1, P, 2, 3), Looked("b", 1, P, 3, 3)]
+    with pytest.raises(Broken, match="minimum: b commits"):
+        see([check_of("Minimum")], [*alone, decided((0, 2), "b", "b"), *twice])
+
+
 def test_who_commits_and_leads_alone_in_a_new_epoch_of_the_same_turn_had_others_in_sync() -> None:
     both: list[Event] = [led("b", 0, "b", "c"), Looked("b", 1, P, 1, 2)]
     alone = led("b", 2, "b")
