@@ -11,17 +11,21 @@ an event there, or the lazy purge, finds it completed:
 A list is a dict without values: in order like a list, and an operation leaves it wherever it stands at the same price.
 So a purge costs what has finished, however many wait. What an operation of many keys leaves behind is more than that is
 worth: it may leave its lists itself (`leave_in_steps`), which Kafka's does not.
+
+Thousands may wait for one key, or hundreds for each of hundreds, and an event completes them all. In a ms no more are
+tried than `AT_ONCE` allows; the lists that are left are walked in steps, whatever happens on their keys meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.delayed.operation import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.delayed.timer import Timer
+from barnabas.broker.jobs import Job, at_once
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.planned import PLANNED
 
@@ -29,6 +33,9 @@ PURGE_INTERVAL_COUNT: Final = 1000
 REAPER_TICK_MS: Final = 200
 MANY_KEYS: Final = 16
 """Who watches so many keys is told which of them has news: looking at all of them each time is dear."""
+AT_ONCE: Final = 3000
+"""So much is done in a ms: a look at a key counts one (2 µs), an answer `COMPLETED` and one for each of its keys."""
+COMPLETED: Final = 10
 LISTED_MAX: Final = 100
 """Entries of one list that a look shows."""
 _ABSENT: Final = object()
@@ -41,7 +48,8 @@ class Purgatory:
 
     `purge_interval` is the number of finished operations (of those that were watched) above which the lists are swept:
     strictly more than that. The timer belongs to this purgatory alone, for its size is the number of delayed
-    operations. `watchers` is empty when nobody waits for anything.
+    operations. `watchers` is empty when nobody waits for anything. `run` takes on the walk through lists that were left
+    to it; all at once, if nobody else does.
 
     Two ledgers tell what has finished, for two questions. When to purge is Kafka's: `estimated_total`, all that were
     watched since the last purge, less those in the timer; it counts those that have left every list as well, so the
@@ -49,7 +57,20 @@ class Purgatory:
     operations that may still stand in a list, so that a purge need not look at those that wait.
     """
 
-    __slots__ = ("_reaped_ms", "estimated_total", "finished", "name", "purge_interval", "timer", "watchers")
+    __slots__ = (
+        "_behind",
+        "_budget_ms",
+        "_left",
+        "_reaped_ms",
+        "_walks",
+        "estimated_total",
+        "finished",
+        "name",
+        "purge_interval",
+        "run",
+        "timer",
+        "watchers",
+    )
 
     def __init__(
         self,
@@ -57,6 +78,7 @@ class Purgatory:
         timer: Timer,
         purge_interval: int = PURGE_INTERVAL_COUNT,
         registry: MetricsRegistry | None = None,
+        run: Callable[[Job[None]], object] = at_once,
     ) -> None:
         self.name = name
         self.timer = timer
@@ -64,7 +86,11 @@ class Purgatory:
         self.estimated_total = 0
         self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self.finished: dict[DelayedOperation, None] = {}
+        self.run = run
         self._reaped_ms = 0
+        self._budget_ms, self._left = -1, AT_ONCE
+        self._behind: dict[Hashable, int] = {}  # the time of the last event on keys whose lists are to be walked
+        self._walks = False
         if registry is not None:
             tags = {"delayedOperation": name}
             registry.gauge("DelayedOperationPurgatory", "PurgatorySize", tags, lambda: self.watched)
@@ -141,35 +167,72 @@ class Purgatory:
 
         What is completed leaves this list, here or elsewhere completed alike. Completing an operation may re-enter: it
         may park others on this key (they wait for the next event), check it again, or purge. One that raises is logged
-        and stays until its timeout.
+        and stays until its timeout. Where there are too many for this ms, the list is walked later, in steps.
         """
         watchers = self.watchers.get(key)
         if watchers is None:
             return 0
-        count = 0
+        if now_ms != self._budget_ms:
+            self._budget_ms, self._left = now_ms, AT_ONCE
+        operations = tuple(watchers)
+        tried, count, self._left = self._try(key, operations, now_ms, self._left)
+        if tried < len(operations):
+            self._behind[key] = now_ms
+            if not self._walks:
+                self._walks = True
+                self.run(self._walk())
+        return count
+
+    def _try(
+        self, key: Hashable, operations: Sequence[DelayedOperation], now_ms: int, left: int
+    ) -> tuple[int, int, int]:
+        """Try those watching `key`, as far as `left` goes; how many were tried and completed, and what is left."""
+        count = number = 0
         stale = []
-        for operation in tuple(watchers):
+        for number, operation in enumerate(operations, 1):
+            if left <= 0:
+                number -= 1
+                break
             if not operation.completed:
+                is_wide = operation.listed >= MANY_KEYS
+                left -= 1 if is_wide else operation.listed
                 try:
-                    if operation.listed < MANY_KEYS:
-                        count += operation.try_complete(now_ms)
-                    else:
-                        count += operation.try_key(key, now_ms)
+                    if operation.try_key(key, now_ms) if is_wide else operation.try_complete(now_ms):
+                        count += 1
+                        left -= COMPLETED + len(operation.keys)
                 except Exception:
                     logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
             if operation.completed:
                 stale.append(operation)
         # In place: a walk further up the stack holds the same list, and later watchers must find it in the map.
+        watchers = self.watchers.get(key, {})
         for operation in stale:
             if watchers.pop(operation, _ABSENT) is not _ABSENT:
                 operation.listed -= 1
                 if not operation.listed:
                     self.finished.pop(operation, None)
-        if not watchers and self.watchers.get(key) is watchers:
-            del self.watchers[key]
+        if stale and not watchers:
+            self.watchers.pop(key, None)
         if self.estimated_total - self.timer.size > self.purge_interval:
             PLANNED.count += 1  # a purge
-        return count
+        return number, count, left
+
+    def _walk(self) -> Job[None]:
+        """Walk the lists that were left, each to its end, so that the last in it have their turn."""
+        left = AT_ONCE
+        try:
+            while self._behind:
+                key = next(iter(self._behind))
+                now_ms = self._behind.pop(key)
+                operations = tuple(self.watchers.get(key, ()))
+                while operations:
+                    tried, _, left = self._try(key, operations, now_ms, left)
+                    operations = operations[tried:]
+                    if operations:
+                        yield None
+                        left = AT_ONCE
+        finally:
+            self._walks = False
 
     def cancel(self, operation: DelayedOperation) -> None:
         """Take one operation out of the timer and of all lists; it is neither completed nor answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -33,6 +34,8 @@ PARKED_PARTITION_BYTES: Final = 450
 UNCHARGED_PARTITIONS_MAX: Final = 8
 """So few cost a connection less than the connection itself takes, and nearly every fetch that waits has no more."""
 
+logger = logging.getLogger(__name__)
+
 RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], object]
 
 
@@ -41,6 +44,11 @@ def run_to_its_end(job: Job[None], ended: Callable[[Exception | None], None]) ->
     for token in job:
         assert token is None, "nobody is here to wait"
     ended(None)
+
+
+def _walked(fault: Exception | None) -> None:
+    if fault is not None:
+        logger.error("what waits cannot be tried", exc_info=fault)
 
 
 class Shared:
@@ -111,7 +119,7 @@ class Shared:
         self.complaints = Complaints(self.timer, self.actions, wall_clock)
 
         def purgatory(name: str, purge_interval: int) -> Purgatory:
-            return Purgatory(name, Timer(now_ms), purge_interval, registry)
+            return Purgatory(name, Timer(now_ms), purge_interval, registry, lambda walk: self.run(walk, _walked))
 
         self.produce = purgatory("Produce", config.producer_purgatory_purge_interval_requests)
         self.fetch = purgatory("Fetch", config.fetch_purgatory_purge_interval_requests)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -413,3 +414,100 @@ def test_story_a_two_operations_over_seven_partitions(purgatory):
     first.force_complete(0)
     purgatory.purge()
     assert names(purgatory) == {key: ["second"] for key in ("P1", "P3", "P5", "P6", "P7")}
+
+
+# Thousands that wait
+
+
+def in_steps():
+    walks: list[Any] = []
+    return Purgatory("Test", Timer(0), run=walks.append), walks
+
+
+def test_of_thousands_that_wait_for_one_key_some_are_completed_in_a_step():
+    purgatory, walks = in_steps()
+    done = []
+    ops = [Op(number, on_done=lambda op: done.append(op.name)) for number in range(1000)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, ["k"], 0)
+    for op in ops:
+        op.ready = True
+    assert purgatory.check_and_complete("k", 1) == len(done) < 300
+    (walk,) = walks
+    counts = [0, len(done), *(len(done) for _ in walk), len(done)]
+    assert done == list(range(1000))
+    assert max(after - before for before, after in pairwise(counts)) < 300
+    assert not purgatory.watchers
+
+
+def test_hundreds_that_wait_for_each_of_hundreds_of_keys_are_tried_in_steps():
+    purgatory, walks = in_steps()
+    ops = [Op(number) for number in range(300)]
+    keys = [f"k{number}" for number in range(50)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, keys, 0)
+
+    def tries():
+        return sum(len(op.calls) for op in ops)
+
+    before = tries()
+    for key in keys:
+        purgatory.check_and_complete(key, 1)
+    counts = [before, tries()]
+    (walk,) = walks
+    counts += [*(tries() for _ in walk), tries()]
+    assert counts[-1] - before >= len(ops) * len(keys)
+    assert max(after - before for before, after in pairwise(counts)) <= 3000
+
+
+def test_an_event_during_a_walk_is_not_lost_and_the_last_in_the_list_have_their_turn():
+    purgatory, walks = in_steps()
+    ops = [Op(number) for number in range(10_000)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, ["k"], 0)
+    ops[-1].ready = True
+    purgatory.check_and_complete("k", 1)
+    (walk,) = walks
+    next(walk)
+    ops[0].ready = True  # it was tried already
+    for now_ms in range(2, 20):
+        purgatory.check_and_complete("k", now_ms)
+        next(walk, None)
+    assert ops[0].completed
+    assert ops[-1].completed
+    for _ in walk:
+        pass
+    ops[5000].ready = True
+    purgatory.check_and_complete("k", 30)
+    assert not ops[5000].completed
+    assert len(walks) == 2, "each walk ends, and the next begins"
+    for _ in walks[1]:
+        pass
+    assert ops[5000].completed
+
+
+def test_those_whose_turn_is_later_may_be_gone_by_then():
+    purgatory, walks = in_steps()
+    ops = [Op(number) for number in range(5000)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, ["k"], 0)
+    purgatory.check_and_complete("k", 1)
+    for op in ops[100:]:
+        purgatory.cancel(op)
+    for _ in walks[0]:
+        pass
+    assert {op.calls[-1] for op in ops} == {"try"}
+    assert names(purgatory) == {"k": list(range(100))}
+
+
+def test_in_the_next_ms_there_is_room_again_and_few_never_wait():
+    purgatory, walks = in_steps()
+    ops = [Op(number) for number in range(4000)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, ["many"], 0)
+    alone = Op("alone")
+    purgatory.try_complete_else_watch(alone, ["few"], 0)
+    purgatory.check_and_complete("many", 1)
+    alone.ready = True
+    assert purgatory.check_and_complete("few", 2) == 1
+    assert len(walks) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -595,3 +596,16 @@ def test_what_a_follower_of_many_partitions_tells_is_taken_in_as_it_is_read(monk
         list(jobs.pop())
         world.manager.drain(world.now_ms)
     assert not learned, "read afresh, it says nothing new"
+
+
+def test_thousands_that_wait_for_one_record_are_answered_in_steps():
+    world = world_with(0)
+    jobs = []
+    world.manager.shared.run = lambda job, ended: jobs.append(job)
+    answers = [world.fetch({P(0): 0}, wait_ms=100) for _ in range(2000)]
+    world.produce(P(0), acks=1)
+    (job,) = jobs
+    counts = [0, sum(answer.there for answer in answers)]
+    counts += [*(sum(answer.there for answer in answers) for _ in job), sum(answer.there for answer in answers)]
+    assert counts[-1] == len(answers)
+    assert max(after - before for before, after in pairwise(counts)) < 300
