@@ -244,10 +244,12 @@ class Purgatory:
         self._unlist(operation, operation.keys)
 
     def advance(self, now_ms: int) -> None:
-        """Expire what is due by `now_ms`, then purge if enough has finished."""
+        """Expire what is due by `now_ms`, of many the first, then purge if enough has finished."""
         self.timer.advance(now_ms)
         self.run_due(now_ms)
         self._reaped_ms = now_ms
+        if self.timer.due:
+            return  # who is still to expire lies in the timer no more, and is not over
         if self.estimated_total - self.timer.size > self.purge_interval:
             self.purge()
 
@@ -260,8 +262,14 @@ class Purgatory:
         self.finished.pop(operation, None)
 
     def run_due(self, now_ms: int) -> int:
-        """Run what is due already (a timeout of 0); part of the drain at the end of every step."""
-        return self.timer.run_due(now_ms)
+        """Run what is due already (a timeout of 0, or what the last look left); a part of the drain of every step."""
+        due, count, left = self.timer.due, 0, AT_ONCE // 2  # a step looks twice at most
+        while due and left > 0:
+            operation = due[0]
+            assert isinstance(operation, DelayedOperation), "the timer is this purgatory's own"
+            left -= COMPLETED + len(operation.keys)
+            count += self.timer.run_due(now_ms, 1)
+        return count
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do: a bucket expires, or the purge check within 200 ms of the last one.

@@ -81,8 +81,7 @@ class ReplicaManager:
         self.hosted = HostedPartitions(self.shared)
         self.lives = Lives(self.shared, self.hosted)
         self.actions = self.shared.actions
-        self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
-        self._due = tuple(timer.due for timer in self._timers)
+        self._due = tuple(purgatory.timer.due for purgatory in self.shared.purgatories)
         self.behind = 0
         """Changes of many partitions that are committed, and not yet followed to their end."""
         self._now_ms = now_ms
@@ -118,8 +117,8 @@ class ReplicaManager:
         if self.actions:
             self.actions.drain(now_ms)
         if any(self._due):
-            for timer in self._timers:
-                timer.run_due(now_ms)
+            for purgatory in self.shared.purgatories:
+                purgatory.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; the present when actions were left behind, None for never."""

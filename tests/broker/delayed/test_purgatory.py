@@ -511,3 +511,22 @@ def test_in_the_next_ms_there_is_room_again_and_few_never_wait():
     alone.ready = True
     assert purgatory.check_and_complete("few", 2) == 1
     assert len(walks) == 1
+
+
+@pytest.mark.parametrize(("keys", "most"), [(1, 150), (200, 10)])
+def test_of_thousands_whose_time_is_up_at_once_some_expire_in_a_step(keys, most):
+    purgatory = Purgatory("Test", Timer(0))
+    done = []
+    ops = [Op(number, on_done=lambda op: done.append(op.name)) for number in range(2000)]
+    for op in ops:
+        purgatory.try_complete_else_watch(op, range(keys), 0)
+    looks = 0
+    while purgatory.timer.size or len(done) < len(ops):
+        before = len(done)
+        assert purgatory.next_deadline_ms() in range(1001)
+        assert purgatory.estimated_total == len(ops), "none is purged as one that is over before it is"
+        purgatory.advance(1000)
+        assert 0 < len(done) - before <= most
+        looks += 1
+    assert done == list(range(2000))
+    assert not purgatory.watchers

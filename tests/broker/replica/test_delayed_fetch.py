@@ -598,6 +598,18 @@ def test_what_a_follower_of_many_partitions_tells_is_taken_in_as_it_is_read(monk
     assert not learned, "read afresh, it says nothing new"
 
 
+def test_thousands_whose_time_is_up_in_one_ms_are_answered_in_steps():
+    """All of 2,000 in one were 46 ms, during which nobody else was served."""
+    world = world_with(0)
+    answers = [world.fetch({P(0): 0}, wait_ms=100) for _ in range(2000)]
+    counts = [0]
+    while counts[-1] < len(answers):
+        assert world.manager.next_deadline_ms() in range(101)
+        world.manager.tick(100)
+        counts.append(sum(answer.there for answer in answers))
+    assert max(after - before for before, after in pairwise(counts)) <= 300
+
+
 def test_thousands_that_wait_for_one_record_are_answered_in_steps():
     world = world_with(0)
     jobs = []
