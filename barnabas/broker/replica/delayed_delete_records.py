@@ -47,23 +47,32 @@ class DelayedDeleteRecords(Parked):
 
     def try_complete(self, now_ms: int) -> bool:
         """Resolve what can be resolved; complete when nothing is pending."""
-        for key, required_offset in list(self._pending.items()):
-            result = self._results[key]
-            partition = self._hosted.online.get(key)
-            if partition is None:
-                error = int(self._hosted.error_of(key))  # case A
-            elif not partition.is_leader:
-                error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case B
-            else:
-                error = 0
-                result.low_watermark = partition.low_watermark()
-                if result.low_watermark < required_offset:
-                    continue  # case D
-            if error:
-                result.low_watermark = -1
-            result.error_code = error
-            del self._pending[key]
+        for key in tuple(self._pending):
+            self._resolve(key)
         return not self._pending and self.force_complete(now_ms)
+
+    def try_key(self, key: TopicPartition, now_ms: int) -> bool:
+        """As `try_complete` where only `key` has news: of hundreds each would else look at all that are left."""
+        if key in self._pending:
+            self._resolve(key)
+        return not self._pending and self.force_complete(now_ms)
+
+    def _resolve(self, key: TopicPartition) -> None:
+        result = self._results[key]
+        partition = self._hosted.online.get(key)
+        if partition is None:
+            error = int(self._hosted.error_of(key))  # case A
+        elif not partition.is_leader:
+            error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case B
+        else:
+            error = 0
+            result.low_watermark = partition.low_watermark()
+            if result.low_watermark < self._pending[key]:
+                return  # case D
+        if error:
+            result.low_watermark = -1
+        result.error_code = error
+        del self._pending[key]
 
     def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from barnabas.broker.account import PARKED, Account
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import Connection
-from barnabas.broker.delayed import Purgatory, Timer
+from barnabas.broker.delayed import MANY_KEYS, Purgatory, Timer
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.search import Search
 from barnabas.broker.metrics import MetricsRegistry
@@ -173,9 +173,15 @@ class Shared:
         self.delete_records.check_and_complete(key, now_ms)
 
     def check_not_leader(self, key: TopicPartition, now_ms: int) -> None:
-        """`key` is led elsewhere now, or gone. DeleteRecords is not among those Kafka checks here."""
+        """`key` is led elsewhere now, or gone. DeleteRecords is not among those Kafka checks here.
+
+        One of many partitions is told all the same: news of the others, which is its next check there, is theirs alone.
+        """
         self.produce.check_and_complete(key, now_ms)
         self.fetch.check_and_complete(key, now_ms)
+        for operation in tuple(self.delete_records.watchers.get(key, ())):
+            if operation.listed >= MANY_KEYS and not operation.completed:
+                operation.try_key(key, now_ms)
 
     def when_read(
         self,

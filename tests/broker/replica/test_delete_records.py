@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.replica.world import P, World, batch
@@ -126,3 +127,40 @@ def test_the_purgatory_purges_after_more_than_one():
     assert purgatory.watched == 4
     world.move(100)
     assert purgatory.watched == 0
+
+
+def of_many(count=100):
+    world = World()
+    keys = [P(number) for number in range(count)]
+    for key in keys:
+        world.host(key, replicas=(1, 2))
+        world.produce(key, acks=1)
+    world.caught_up(2, *keys, wait_ms=0)
+    return world, keys
+
+
+def test_news_of_one_of_many_partitions_makes_it_look_at_that_one(monkeypatch):
+    """A fetch of a follower brings news of each: so many looks in all, not half their square."""
+    world, keys = of_many()
+    answer = world.delete_records(dict.fromkeys(keys, 1))
+    looks = []
+    low_watermark = Partition.low_watermark
+
+    def look(partition):
+        looks.append(partition)
+        return low_watermark(partition)
+
+    monkeypatch.setattr(Partition, "low_watermark", look)
+    world.caught_up(2, *keys[1:], log_start_offset=1, wait_ms=0)
+    assert not answer.there
+    world.caught_up(2, keys[0], log_start_offset=1, wait_ms=0)
+    assert answer.codes == [0] * len(keys)
+    assert len(looks) == 3 * len(keys), "twice for each fetch, to see whether it rises, and once for who waits"
+
+
+def test_a_step_down_of_one_of_many_partitions_keeps_none_waiting():
+    world, keys = of_many(20)
+    answer = world.delete_records(dict.fromkeys(keys, 1))
+    world.host(keys[0], leader=2, leader_epoch=2)
+    world.caught_up(2, *keys[1:], log_start_offset=1, wait_ms=0)
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER] + [0] * 19
