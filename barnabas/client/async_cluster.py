@@ -6,6 +6,7 @@ The base of `AsyncAdmin` for these, and for whom to ask: any broker, each of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ConfigError, Disconnected
 from barnabas.net.host.connection import Client
 from barnabas.net.topology import TopicInfo
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests import describe_producers, describe_quorum, elect_leaders
 from barnabas.protocol.requests.alter_partition_reassignments import (
@@ -43,15 +44,11 @@ from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPa
 from barnabas.protocol.requests.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
-from barnabas.protocol.requests.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+_ASKED_AT_ONCE: Final = 10  # however many brokers there are said to be
 _UNKNOWN_MS: Final = 1000
 _METADATA_LOG: Final = "__cluster_metadata"
 _PREFERRED, _UNCLEAN = 0, 1
@@ -348,10 +345,16 @@ class AsyncCluster(Handle):
 
         A broker hears of a topic a moment after the controller. Who cannot say within a second is passed over.
         """
-        nodes = self._client.cluster.nodes
-        if len(nodes) < 2 or not names:
+        left = iter(self._client.cluster.nodes)
+        if len(self._client.cluster.nodes) < 2 or not names:
             return  # the only one has just told
-        asks = [asyncio.ensure_future(self._known_by(node, names, count)) for node in nodes]
+
+        async def ask_each() -> None:
+            for node in left:
+                with contextlib.suppress(BarnabasError):  # it cannot say
+                    await self._known_by(node, names, count)
+
+        asks = [asyncio.ensure_future(ask_each()) for _ in range(_ASKED_AT_ONCE)]
         try:
             await asyncio.wait(asks, timeout=network.SLOW_MS / 1000)
         finally:
@@ -362,7 +365,7 @@ class AsyncCluster(Handle):
     async def _known_by(self, node: int, names: Collection[str], count: int) -> None:
         request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False)
         while True:
-            response: MetadataResponse = await self._client.send(node, request)
+            response = await self._client.send(node, request)
             if all(len(topic.partitions) >= count for topic in response.topics):
                 return
             await asyncio.sleep(self.config.retry_backoff_ms / 1000)

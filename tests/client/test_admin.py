@@ -442,3 +442,48 @@ async def test_a_broker_that_does_not_say_that_it_knows_a_topic_is_not_waited_fo
         async with aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
             admin._client.network._random = lambda: 0.0
             await admin.create_topic("new")
+
+
+async def test_of_hundreds_of_brokers_some_are_asked_at_a_time_whether_they_know_a_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each connection that is under way is looked at in every step: 500 at once held up the program for a second."""
+    monkeypatch.setattr(network, "SLOW_MS", 20)
+    async with ScriptedBroker(silent=True) as other, ScriptedBroker() as broker:
+
+        def metadata(request: Any) -> Any:
+            answer = broker.metadata(request)
+            answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", other.port) for node in range(2, 300)]
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = metadata
+        broker.handlers[ApiKey.CREATE_TOPICS] = made
+        async with aio.Admin(broker.servers) as admin:
+            await admin.create_topic("new")
+            tried = [one for one in admin._client.network.connections.nodes.values() if one.attempts]
+            assert len(tried) <= 12
+
+
+async def test_brokers_that_are_gone_keep_none_from_being_asked_whether_it_knows_a_topic() -> None:
+    async with ScriptedBroker() as behind, ScriptedBroker() as broker:
+
+        def metadata(request: Any) -> Any:
+            answer = broker.metadata(request)
+            answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", 1) for node in range(2, 20)]
+            answer.brokers.append(MetadataResponseBroker(20, "127.0.0.1", behind.port))
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = metadata
+        broker.handlers[ApiKey.CREATE_TOPICS] = made
+        asked = 0
+
+        def known(request: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return metadata(request)
+
+        behind.handlers[ApiKey.METADATA] = known
+        async with aio.Admin(broker.servers) as admin:
+            admin._client.network._random = lambda: 0.0
+            await admin.create_topic("new")
+            assert asked == 1
