@@ -137,7 +137,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     yield from strays.doubt(core)
     losses.first = None
     lacking = losses.count > lost or core.logs.gaps or any(map(core.logs.is_damaged, core.logs.failed))
-    if core.peers is not None and lacking:
+    if core.peers is not None and (lacking or core.logs.unnamed):
         yield from _disprove(core)
     yield from strays.clear(core)
     core.phase = Phase.HOSTING

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.jobs import Job
+from barnabas.broker.node.room import pause
 from barnabas.broker.replica import damage
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
 
 _LOOKED_AT_PER_STEP: Final = 1000
+_LOOK_MS: Final = 20
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +48,23 @@ def doubt(core: Core) -> Job[None]:
             yield None
 
 
+def _taken_in_anew(core: Core) -> Job[None]:
+    """Wait until the metadata has this broker's last registration, and what became of its partitions by that."""
+    member, node_id = core.member, core.config.node_id
+    while member is not None and member.fault is None:
+        if 0 <= member.epoch == core.image.broker_epoch(node_id):
+            return
+        yield from pause(core, _LOOK_MS)
+
+
 def clear(core: Core) -> Job[None]:
     """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
 
     A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted. One
     that does not say whose it is may be that of an earlier topic of this name (`damage.decide`).
     """
+    if core.logs.unnamed and core.peers is not None:
+        yield from _taken_in_anew(core)
     node_id = core.config.node_id
     for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
         if count % _LOOKED_AT_PER_STEP == 0:

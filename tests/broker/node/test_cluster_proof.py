@@ -233,6 +233,26 @@ def test_whose_a_log_is_that_lost_its_topic_id_is_not_decided_while_who_has_all_
     assert "does not say any more which topic of that name it is of" in caplog.text
 
 
+def test_who_lost_a_topic_id_shows_nothing_though_it_was_only_killed(three, caplog):
+    """It was taken for alive when the later topic was made: in sync, with a record of the first one in its log."""
+    three.create(replicas={0: [2, 3]}, min_insync_replicas=2)
+    assert three.put(b"of the old one").error_code == 0
+    three.advance(1000)
+    three.kill(3)
+    three.taken.add(3)
+    three.disks[3].remove("t-0/partition.metadata")
+    three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    three.create(replicas={0: [2, 3]}, min_insync_replicas=2)
+    assert three.state().isr == (2, 3)
+    answer = three.produce(b"of the new one")
+    three.taken.clear()
+    three.start(3)
+    three.until(lambda: answer.done)
+    assert three.part(answer).error_code == 0
+    assert three[3].values() == three[2].values()
+    assert "does not say any more which topic of that name it is of" in caplog.text
+
+
 def test_the_only_log_of_a_partition_is_kept_though_it_lost_its_topic_id(three):
     three.create(replicas={0: [3]}, flush_messages=1)
     assert three.put(b"first").error_code == 0
