@@ -535,6 +535,44 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Agreement: another batch": ("agreement: c", [committed("b"), committed("c", crc=8)]),
     "Agreement: another end": ("agreement: c", [committed("b"), committed("c", last=3)]),
     "Agreement: another epoch": ("agreement: c", [committed("b"), committed("c", epoch=2)]),
+    "Agreement: another epoch after the power went, with all synced": (
+        "agreement: c",
+        [committed("b"), PowerLost("c", True), committed("c", epoch=2)],
+    ),
+    "Agreement: another epoch, in sync though the power went": (
+        "agreement: c",
+        [committed("b"), decided((0, 0), "b", "bc"), PowerLost("c", False), committed("c", epoch=2)],
+    ),
+    "Agreement: in sync again, and never cut": (
+        "agreement: c.* and is in sync again",
+        [
+            committed("b"),
+            PowerLost("c", False),
+            decided((0, 0), "b", "b"),
+            committed("c", epoch=2),
+            decided((0, 1), "b", "bc"),
+        ],
+    ),
+    "Agreement: cut behind where it differs": (
+        "agreement: c.* and is in sync again",
+        [
+            committed("b"),
+            PowerLost("c", False),
+            decided((0, 0), "b", "b"),
+            committed("c", epoch=2),
+            Epochs("c", P, 2, (), (), is_cut=True),
+            decided((0, 1), "b", "bc"),
+        ],
+    ),
+    "Agreement: in sync again, and another later": (
+        "agreement: c",
+        [
+            committed("b"),
+            PowerLost("c", False),
+            *[decided((0, at), "b", isr) for at, isr in enumerate(("b", "bc", "b"))],
+            committed("c", epoch=2),
+        ],
+    ),
     "EpochCaches: unknown": ("epochs: b", [epochs([(0, 0)], [(0, 0), (1, 3)])]),
     "EpochCaches: elsewhere": ("epochs: b", [epochs([(0, 0), (1, 4)], [(0, 0), (1, 3)])]),
     "EpochCaches: not cut": ("epochs: b.*past", [epochs([(0, 0), (1, 10)], [(0, 0)])]),
@@ -646,6 +684,25 @@ def test_who_was_fenced_and_unfenced_in_one_turn_is_told_as_away() -> None:
         ("broker1", ("broker1", "broker2"), ()),
         ("broker2", ("broker1", "broker2"), ("broker1",)),
     ]
+
+
+def test_who_lost_power_may_differ_until_it_is_cut_and_tells_nobody_what_is_committed() -> None:
+    before: list[Event] = [PowerLost("c", False), decided((0, 0), "b", "b"), committed("c", epoch=2)]
+    cut = Epochs("c", P, 0, (), (), is_cut=True)
+    back = decided((0, 1), "b", "bc")
+    see([check_of("Agreement")], [*before, committed("b"), cut, back, committed("c")])
+    see([check_of("Agreement")], [committed("b"), *before, cut, back, committed("c")])
+    see([check_of("Agreement")], [committed("b"), *before, committed("c")._replace(incarnation=2), back])
+
+
+def test_a_high_watermark_falls_with_the_end_of_who_lost_power_and_is_not_in_sync() -> None:
+    before: list[Event] = [PowerLost("c", False), decided((0, 0), "b", "b"), Looked("c", 2, P, 4, 4)]
+    see([check_of("HighWatermark")], [*before, Looked("c", 2, P, 3, 3)])
+    for after in ([Looked("c", 2, P, 2, 3)], [decided((0, 1), "b", "bc"), Looked("c", 2, P, 3, 3)]):
+        with pytest.raises(Broken, match="has fallen"):
+            see([check_of("HighWatermark")], [*before, *after])
+    with pytest.raises(Broken, match="has fallen"):
+        see([check_of("HighWatermark")], [*before[1:], Looked("c", 2, P, 3, 3)])
 
 
 def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:
