@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -361,13 +362,7 @@ async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_gone()
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
         async with ScriptedBroker() as broker:
-
-            def metadata(request: Any) -> Any:
-                answer = broker.metadata(request)
-                answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", port) for node in (2, 3, 4)]
-                return answer
-
-            broker.handlers[ApiKey.METADATA] = metadata
+            told_of_others(broker, port, port, port)
             for _ in range(10):  # which one is asked first is drawn
                 async with aio.Admin(broker.servers) as admin:
                     assert await admin.list_topics() is not None
@@ -378,25 +373,19 @@ async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_silent
 ) -> None:
     monkeypatch.setattr(network, "SLOW_MS", 20)
     async with ScriptedBroker(silent=True) as paused, ScriptedBroker() as broker:
-
-        def metadata(request: Any) -> Any:
-            answer = broker.metadata(request)
-            answer.brokers.append(MetadataResponseBroker(2, "127.0.0.1", paused.port))
-            return answer
-
-        broker.handlers[ApiKey.METADATA] = metadata
+        told_of_others(broker, paused.port)
         async with aio.Admin(broker.servers, default_api_timeout_ms=3000) as admin:
             admin._client.network._random = lambda: 0.9  # the second is asked first
             assert await admin.list_topics() == []
             assert 2 in admin._client.network.connections.nodes
 
 
-def told_of_another(broker: ScriptedBroker, port: int) -> None:
-    """Has a broker tell of a second one."""
+def told_of_others(broker: ScriptedBroker, *ports: int) -> None:
+    """Has a broker tell of others, 2 and on, at these ports."""
 
     def metadata(request: Any) -> Any:
         answer = broker.metadata(request)
-        answer.brokers.append(MetadataResponseBroker(2, "127.0.0.1", port))
+        answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", port) for node, port in enumerate(ports, 2)]
         return answer
 
     broker.handlers[ApiKey.METADATA] = metadata
@@ -408,7 +397,7 @@ def made(request: Any) -> Any:
 
 async def test_a_topic_that_was_made_is_known_to_whoever_is_asked_next() -> None:
     async with ScriptedBroker() as behind, ScriptedBroker() as broker:
-        told_of_another(broker, behind.port)
+        told_of_others(broker, behind.port)
         broker.handlers[ApiKey.CREATE_TOPICS] = made
         asked = 0
 
@@ -434,14 +423,15 @@ async def test_a_broker_that_does_not_say_that_it_knows_a_topic_is_not_waited_fo
 ) -> None:
     monkeypatch.setattr(network, "SLOW_MS", 20)
     async with ScriptedBroker(silent=silent) as other, ScriptedBroker() as broker:
-        told_of_another(broker, other.port)
+        told_of_others(broker, other.port)
         broker.handlers[ApiKey.CREATE_TOPICS] = made
         other.handlers[ApiKey.METADATA] = lambda request: MetadataResponse(
             topics=[MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, each.name) for each in request.topics]
         )
         async with aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
             admin._client.network._random = lambda: 0.0
-            await admin.create_topic("new")
+            await asyncio.wait_for(admin.create_topic("new"), 8)  # of 10 s that a connection may take
+            assert admin._client.network.connections.nodes[2].attempts, "it was asked"
 
 
 async def test_of_hundreds_of_brokers_some_are_asked_at_a_time_whether_they_know_a_topic(
@@ -450,13 +440,7 @@ async def test_of_hundreds_of_brokers_some_are_asked_at_a_time_whether_they_know
     """Each connection that is under way is looked at in every step: 500 at once held up the program for a second."""
     monkeypatch.setattr(network, "SLOW_MS", 20)
     async with ScriptedBroker(silent=True) as other, ScriptedBroker() as broker:
-
-        def metadata(request: Any) -> Any:
-            answer = broker.metadata(request)
-            answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", other.port) for node in range(2, 300)]
-            return answer
-
-        broker.handlers[ApiKey.METADATA] = metadata
+        told_of_others(broker, *[other.port] * 298)
         broker.handlers[ApiKey.CREATE_TOPICS] = made
         async with aio.Admin(broker.servers) as admin:
             await admin.create_topic("new")
@@ -466,21 +450,14 @@ async def test_of_hundreds_of_brokers_some_are_asked_at_a_time_whether_they_know
 
 async def test_brokers_that_are_gone_keep_none_from_being_asked_whether_it_knows_a_topic() -> None:
     async with ScriptedBroker() as behind, ScriptedBroker() as broker:
-
-        def metadata(request: Any) -> Any:
-            answer = broker.metadata(request)
-            answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", 1) for node in range(2, 20)]
-            answer.brokers.append(MetadataResponseBroker(20, "127.0.0.1", behind.port))
-            return answer
-
-        broker.handlers[ApiKey.METADATA] = metadata
+        told_of_others(broker, *[1] * 18, behind.port)
         broker.handlers[ApiKey.CREATE_TOPICS] = made
         asked = 0
 
         def known(request: Any) -> Any:
             nonlocal asked
             asked += 1
-            return metadata(request)
+            return broker.handlers[ApiKey.METADATA](request)
 
         behind.handlers[ApiKey.METADATA] = known
         async with aio.Admin(broker.servers) as admin:
